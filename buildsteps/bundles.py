@@ -1,0 +1,65 @@
+"""TypeScript and npm packages into single files, with `deno bundle` and a frozen lock file beside the entry."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+from pathlib import Path
+
+from . import cache
+
+
+def toolbox() -> None:
+    """`guest/toolbox/main.ts` into `_native/toolbox.js`, when it is there."""
+    entry = cache.ROOT / "guest" / "toolbox" / "main.ts"
+    if entry.exists():
+        cache.write(cache.OUTPUT / "toolbox.js", bundle(entry, platform="deno").read_bytes())
+
+
+def bootstrap(folder: Path) -> Path:
+    """`NN_name.bundle/main.ts` (with deno.json and deno.lock) as one bootstrap file `NN_name.js`.
+
+    The entry's default export is the `(native, primordials) => {...}` of a bootstrap file.
+    """
+    module = bundle(folder / "main.ts", platform="browser", minify=True).read_text()
+    name = folder.name.removesuffix(".bundle") + ".js"
+    text = "(native, primordials) => {" + module.replace("export{", "const __exported = {", 1)
+    key = cache.digest([module])
+    if "export" in module.rsplit("\n", 3)[-1]:
+        text = _as_expression(module)
+    return cache.once("bootstrap", key, lambda work: (work / name).write_text(text) and None) / name
+
+
+def _as_expression(module: str) -> str:
+    """A bundled module with `export { x as default };` at its end, as an expression that calls its default export."""
+    head, _, tail = module.rstrip().rpartition("export")
+    local = tail.strip().strip("{};").split(" as default")[0].strip()
+    if " as default" not in tail or not local.isidentifier():
+        raise RuntimeError("the bundle of a bootstrap file must have one export: its default")
+    return "(native, primordials) => {" + head + f"\n{local}(native, primordials);\n}}\n"
+
+
+def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
+    """The bundle of `entry`; its folder holds `deno.json` (pinned npm versions) and `deno.lock` (frozen, with hashes)."""
+    folder = entry.parent
+    inputs = sorted(p for p in folder.rglob("*") if p.is_file() and "node_modules" not in p.parts)
+    deno = importlib.metadata.version("deno")
+    key = cache.digest([deno, platform, str(minify), *(str(p.relative_to(folder)) for p in inputs), *inputs])
+    return cache.once("bundle", key, lambda work: _bundle(entry, platform, minify, work)) / "bundle.js"
+
+
+def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
+    cache.say(f"bundling {entry.parent.name}")
+    from deno import find_deno_bin
+
+    folder = entry.parent
+    if not (folder / "deno.lock").exists():
+        raise RuntimeError(f"{folder} needs a deno.lock: run `deno install` there once and commit it")
+    environment = {**os.environ, "DENO_DIR": str(cache.directory() / "deno"), "DENO_NO_UPDATE_CHECK": "1"}
+    environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
+    command = [find_deno_bin(), "bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
+    command += ["--minify"] if minify else []
+    done = subprocess.run([*command, entry.name], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode or not (work / "bundle.js").exists():
+        raise RuntimeError(f"deno bundle {entry} failed:\n{done.stderr[-3000:]}")

@@ -1,0 +1,116 @@
+"""Run what an AI agent writes, where it can do no harm.
+
+`AgentSandbox` (blocking) and `AsyncAgentSandbox` (asyncio) are sessions: JavaScript or TypeScript that a model wrote calls your
+tools, keeps its state between runs, pauses at a tool call, is saved, restored and forked. Names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .errors import (
+        CompileError,
+        DeadlockError,
+        EngineUnavailableError,
+        GloveportError,
+        JavaScriptError,
+        JournalError,
+        JournalTooLarge,
+        MemoryLimitExceeded,
+        NotPausedError,
+        ReplayDivergence,
+        ResultTooLarge,
+        RunCancelled,
+        RunError,
+        RuntimeTimeout,
+        SandboxUnavailableError,
+        SandboxWarning,
+        SealError,
+        SessionBusyError,
+        SessionClosedError,
+        SessionError,
+        SessionPausedError,
+        StaleStepError,
+        ToolArgumentError,
+        ToolBudgetError,
+        ToolDeniedError,
+        ToolError,
+        ToolNotFoundError,
+        ToolTimeoutError,
+        ValueCrossingError,
+        WorkerCrashed,
+    )
+    from .host.sandbox import AsyncAgentSandbox
+    from .host.sync import AgentSandbox
+    from .tools.prompt import describe_tools
+    from .tools.typescript import typescript_stubs
+    from .types import Done, ExecutionResult, Failed, RuntimeConfig, SchemaTool, Step, ToolCall
+
+_HOMES = {
+    "AgentSandbox": "host.sync",
+    "AsyncAgentSandbox": "host.sandbox",
+    "describe_tools": "tools.prompt",
+    "typescript_stubs": "tools.typescript",
+    **dict.fromkeys(("Done", "ExecutionResult", "Failed", "RuntimeConfig", "SchemaTool", "Step", "ToolCall"), "types"),
+}
+
+__all__ = (
+    "AgentSandbox",
+    "AsyncAgentSandbox",
+    "CompileError",
+    "DeadlockError",
+    "Done",
+    "EngineUnavailableError",
+    "ExecutionResult",
+    "Failed",
+    "GloveportError",
+    "JavaScriptError",
+    "JournalError",
+    "JournalTooLarge",
+    "MemoryLimitExceeded",
+    "NotPausedError",
+    "ReplayDivergence",
+    "ResultTooLarge",
+    "RunCancelled",
+    "RunError",
+    "RuntimeConfig",
+    "RuntimeTimeout",
+    "SandboxUnavailableError",
+    "SandboxWarning",
+    "SchemaTool",
+    "SealError",
+    "SessionBusyError",
+    "SessionClosedError",
+    "SessionError",
+    "SessionPausedError",
+    "StaleStepError",
+    "Step",
+    "ToolArgumentError",
+    "ToolBudgetError",
+    "ToolCall",
+    "ToolDeniedError",
+    "ToolError",
+    "ToolNotFoundError",
+    "ToolTimeoutError",
+    "ValueCrossingError",
+    "WorkerCrashed",
+    "__version__",
+    "describe_tools",
+    "typescript_stubs",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,147 @@
+"""What a session may ask the world to do. Each says what it is answered with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+__all__ = (
+    "Answer",
+    "Await",
+    "Awaited",
+    "Boot",
+    "Cancel",
+    "Command",
+    "Compile",
+    "Compiled",
+    "Dump",
+    "Launch",
+    "LinkLost",
+    "Load",
+    "OpenCall",
+    "Release",
+    "Replay",
+    "Step",
+)
+
+
+class Compiled(Protocol):
+    """What the compiler made of a source."""
+
+    @property
+    def code(self) -> str: ...
+
+
+class OpenCall(msgspec.Struct):
+    """A tool call that has no answer yet."""
+
+    id: int
+    name: str
+    """As the guest calls it."""
+    args: bytes
+    """The arguments, undecoded."""
+    flags: int
+    handed: bool = False
+    """Launched, or shown to the driver of `start`/`resume`."""
+
+
+class Answer(msgspec.Struct, gc=False):
+    """What became of a launched call."""
+
+    call_id: int
+    ok: bool
+    payload: bytes
+    """The value, or `{"name", "message"}`, as wire JSON."""
+    fatal: BaseException | None = None
+    """The tool raised something that is not an answer: `SystemExit`, `KeyboardInterrupt`, a cancellation."""
+
+
+class Awaited(msgspec.Struct, gc=False):
+    """What came while waiting."""
+
+    elapsed: float
+    """Seconds since the previous wait ended or since the first launch after it."""
+    answers: list[Answer]
+    """In the order they came; empty when the time ran out first."""
+
+
+class LinkLost(Exception):
+    """Thrown into a session by a driver: the worker is gone, or was killed. The driver has released it."""
+
+    def __init__(self, reason: Literal["died", "timeout", "protocol"], detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclasses.dataclass(slots=True)
+class Compile:
+    """→ `Compiled`, or throws `CompileError`."""
+
+    source: str
+
+
+@dataclasses.dataclass(slots=True)
+class Boot:
+    """Take a fresh guest. → `None`"""
+
+
+@dataclasses.dataclass(slots=True)
+class Step:
+    """One guest request within `limit` seconds. → `Reply`, or throws `LinkLost`."""
+
+    request: bytes
+    limit: float
+
+
+@dataclasses.dataclass(slots=True)
+class Replay:
+    """Several requests in order; stops at the first that is not ok. → `Reply` with the whole output, or throws `LinkLost`."""
+
+    requests: Sequence[bytes]
+    limit: float
+
+
+@dataclasses.dataclass(slots=True)
+class Dump:
+    """→ `bytes`: the image; with `reference`, only what differs from that image."""
+
+    reference: bytes | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Load:
+    """Apply images to a fresh guest. → `None`, or throws `ImageError`."""
+
+    images: Sequence[bytes]
+
+
+@dataclasses.dataclass(slots=True)
+class Release:
+    """Give the guest back: its worker dies. → `None`"""
+
+
+@dataclasses.dataclass(slots=True)
+class Launch:
+    """Start the real tool for a call; its answer comes from `Await`. → `None`"""
+
+    call: OpenCall
+
+
+@dataclasses.dataclass(slots=True)
+class Await:
+    """Wait for answers of launched calls, at most `timeout` seconds. → `Awaited`"""
+
+    timeout: float
+
+
+@dataclasses.dataclass(slots=True)
+class Cancel:
+    """Forget all launched calls; late answers are dropped. → `None`"""
+
+
+Command = Compile | Boot | Step | Replay | Dump | Load | Release | Launch | Await | Cancel
+CommandResult = Any

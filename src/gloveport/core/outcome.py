@@ -1,0 +1,170 @@
+"""What people are shown of a run: bounded, cleaned output, and error types that a guest cannot choose."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+import msgspec
+
+from .. import errors
+from ..types import Failed, json_data
+from ..wire.messages import FailMessage, Log, Tail
+
+__all__ = ("Output", "clean", "failed", "guest_error", "json_size")
+
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls but tab and newline: terminals obey them
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiners, fillers
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"  # zero width, line separators, bidirectional controls
+    "\ufe00-\ufe0f\ufff9-\ufffb\U000e0000-\U000e0fff"  # variation selectors, annotations, tag characters
+    "\ud800-\udfff]"  # lone surrogates: no UTF-8 form
+)
+
+
+def clean(text: str) -> str:
+    """Text that neither drives nor disguises what a terminal or a log shows: each such character becomes `?`."""
+    return _UNSAFE.sub("?", text)
+
+
+class Output:
+    """The console output of one run: two streams, each within `cap` bytes of UTF-8."""
+
+    __slots__ = ("_bytes", "_cap", "_dropped", "_lines", "_tails")
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._lines: tuple[list[str], list[str]] = ([], [])
+        self._bytes = [0, 0]
+        self._dropped: list[list[int]] = [[0, 0], [0, 0]]
+        self._tails = ["", ""]
+
+    def add(self, log: Log) -> str:
+        """Keep one line; gives it cleaned. The guest keeps to half the cap by itself; a hostile one is cut here."""
+        index = 1 if log.s == 2 else 0
+        line = clean(log.m)
+        size = len(line.encode()) + 1
+        if self._bytes[index] + size > self._cap:
+            self._dropped[index][0] += 1
+            self._dropped[index][1] += size
+        else:
+            self._bytes[index] += size
+            self._lines[index].append(line)
+        return line
+
+    def end(self, tail: Tail) -> None:
+        """Keep the end of a stream."""
+        index = 1 if tail.s == 2 else 0
+        self._tails[index] = clean(tail.m)
+        self._dropped[index][0] += max(0, tail.lines)
+        self._dropped[index][1] += max(0, tail.bytes)
+
+    def text(self, stream: int) -> str:
+        """stdout (1) or stderr (2): one line per call, each ended by a newline."""
+        index = stream - 1
+        lines, tail, (dropped, size) = self._lines[index], self._tails[index], self._dropped[index]
+        head = "".join(f"{line}\n" for line in lines)
+        if tail and not tail.endswith("\n"):
+            tail += "\n"
+        if not dropped and not size:
+            whole = head + tail
+            if len(whole.encode()) <= self._cap:
+                return whole
+        return self._cut(head, tail, dropped, size)
+
+    def _cut(self, head: str, tail: str, dropped: int, size: int) -> str:
+        room = max(0, self._cap - 64)  # the marker line fits into 64 bytes
+        kept_tail = tail.encode()[-(room // 2) :].decode("utf-8", "ignore") if tail else ""
+        cut = len(tail.encode()) - len(kept_tail.encode())
+        kept_head = head.encode()[: room - len(kept_tail.encode())].decode("utf-8", "ignore")
+        cut += len(head.encode()) - len(kept_head.encode())
+        if kept_head and not kept_head.endswith("\n"):
+            kept_head += "\n"
+        return f"{kept_head}[truncated: {dropped} lines, {size + cut} bytes]\n{kept_tail}"
+
+    @property
+    def truncated(self) -> bool:
+        """Whether either stream lost something."""
+        return any(lines or size for lines, size in self._dropped) or any(
+            len(self._tails[i].encode()) + self._bytes[i] > self._cap for i in (0, 1)
+        )
+
+    def state(self) -> list[object]:
+        """As plain data, for an image."""
+        return [list(self._lines[0]), list(self._lines[1]), self._bytes, self._dropped, self._tails]
+
+    @classmethod
+    def restored(cls, cap: int, state: list[object]) -> Output:
+        """The reverse of `state`."""
+        output = cls(cap)
+        out, err, sizes, dropped, tails = msgspec.convert(
+            state, tuple[list[str], list[str], list[int], list[list[int]], list[str]]
+        )
+        output._lines, output._bytes, output._dropped, output._tails = (out, err), sizes, dropped, tails
+        return output
+
+
+_HOST_NAMES: Final = frozenset(errors.__all__)
+"""Names that only the host may give to a failure."""
+_NAME: Final = re.compile(r"[A-Za-z_$][\w$]{0,99}\Z", re.ASCII)
+_MAX_MESSAGE: Final = 4000
+
+_HINTS: Final = (
+    (r"'?(fetch|XMLHttpRequest|WebSocket)'? is not defined", "there is no network here; call one of the tools instead"),
+    (r"'?(require|module|exports|__dirname)'? is not defined", "there are no modules or packages here; use plain JavaScript and the tools"),
+    (r"'?(process|Buffer|Deno|Bun|fs|global)'? is not defined", "this is not Node.js; use plain JavaScript and the tools"),
+    (r"'?(window|document|localStorage|alert|prompt)'? is not defined", "this is not a browser; use plain JavaScript and the tools"),
+)
+_HINT_PATTERNS: Final = tuple((re.compile(rf"{pattern}\Z"), hint) for pattern, hint in _HINTS)
+
+
+def guest_error(fail: FailMessage, issued: frozenset[str] | set[str], source: str) -> errors.GloveportError:
+    """The error for a failure inside the guest. `issued` are the names of errors that the host gave to this session."""
+    message = clean(fail.message)[:_MAX_MESSAGE]
+    if fail.kind == "stuck":
+        return errors.DeadlockError(message)
+    if fail.kind == "value":
+        return errors.ValueCrossingError(message)
+    name = fail.name if _NAME.match(fail.name) else "Error"
+    if name in _HOST_NAMES and name not in issued:
+        name = "Error"
+    for pattern, hint in _HINT_PATTERNS:
+        if name == "ReferenceError" and pattern.match(message):
+            message = f"{message} ({hint})"
+    lines = source.splitlines()
+    excerpt = clean(lines[fail.line - 1].strip())[:200] if 1 <= fail.line <= len(lines) else ""
+    return errors.JavaScriptError(
+        message,
+        name=name,
+        line=fail.line,
+        column=fail.col,
+        stack=clean(fail.stack)[:_MAX_MESSAGE],
+        source_line=excerpt,
+    )
+
+
+def failed(error: BaseException, output: Output | None) -> Failed:
+    """The step for an error."""
+    kind, message, line, column = type(error).__name__, str(error), 0, 0
+    if isinstance(error, errors.JavaScriptError):
+        kind, message, line, column = error.name, error.message, error.line, error.column
+    return Failed(
+        error,
+        output.text(1) if output else "",
+        output.text(2) if output else "",
+        output.truncated if output else False,
+        error_type=kind,
+        message=clean(message),
+        line=line or None,
+        column=column or None,
+    )
+
+
+def json_size(value: object) -> int:
+    """Bytes of the value as compact JSON."""
+    data = json_data(value)
+    try:
+        return len(msgspec.json.encode(data))
+    except (UnicodeEncodeError, OverflowError):
+        return len(json.dumps(data, separators=(",", ":")))

@@ -1,0 +1,177 @@
+"""One run of a session: the calls that are open, the time it used, what it printed, and how it ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ..errors import ProtocolViolation
+from ..policy import Limits
+from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, Tail
+from .commands import OpenCall
+from .journal import Digest
+from .outcome import Output
+from .saved import SavedRun
+
+__all__ = ("Run",)
+
+_MAX_KEPT_REQUESTS = 8 * 1024 * 1024
+
+
+class Run:
+    """The state of a run from its first step to its outcome."""
+
+    def __init__(self, number: int, source: str, limits: Limits, last_call: int) -> None:
+        self.number = number
+        self.source = source
+        self.limits = limits
+        self.last_call = last_call
+        self.open: dict[int, OpenCall] = {}
+        """Every call that has no answer yet, in the order they were made."""
+        self.waiting: deque[OpenCall] = deque()
+        """Those of them that nobody works on."""
+        self.refused: list[tuple[int, str]] = []
+        """Calls over budget that have to be told so: id, text."""
+        self.output = Output(limits.max_output_bytes)
+        self.digest = Digest()
+        self.used_ns = 0
+        self.paused = 0.0
+        self.clock_reads = 0
+        self.charged: dict[str, int] = {}
+        self.requests: list[bytes] | None = []
+        """What was asked of the guest, for rollback and journal; `None` when not all of it is known."""
+        self._request_bytes = 0
+        self.finished: DoneMessage | FailMessage | None = None
+        self.idle: Idle | None = None
+        self.in_flight = 0
+        self.busy: set[str] = set()
+        """Tools marked `sequential` that run at this moment."""
+
+    # ── budget of time ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def time_left(self) -> float:
+        """Seconds of guest computing that are left; never quite nothing, so that a last step can be interrupted."""
+        return max(0.001, self.limits.timeout - self.used_ns / 1e9)
+
+    @property
+    def pause_left(self) -> float:
+        """Seconds of waiting that are left."""
+        return self.limits.max_pause - self.paused
+
+    # ── what the guest says ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def record(self, request: bytes) -> None:
+        """Remember what was asked."""
+        if self.requests is None:
+            return
+        self._request_bytes += len(request)
+        if self._request_bytes > _MAX_KEPT_REQUESTS:
+            self.requests = None
+        else:
+            self.requests.append(request)
+
+    def take(
+        self,
+        messages: list[Message],
+        admit: Callable[[str], str | None],
+        console: Callable[[str, str], None] | None,
+    ) -> None:
+        """Take in the messages of a step. `admit(tool)` charges a call, or says why it is refused."""
+        self.digest.add(messages)
+        self.idle = None
+        for message in messages:
+            if isinstance(message, Call):
+                self._call(message, admit)
+            elif isinstance(message, Log):
+                line = self.output.add(message)
+                if console is not None:
+                    console("stderr" if message.s == 2 else "stdout", line)
+            elif isinstance(message, Tail):
+                self.output.end(message)
+            elif isinstance(message, Idle):
+                self.idle = message
+            elif self.finished is not None:
+                raise ProtocolViolation("a guest ended a run twice")
+            else:
+                self.finished = message
+        if self.finished is not None and (self.open or self.refused):
+            raise ProtocolViolation("a guest ended a run with calls open")
+        if self.finished is None and self.idle is None:
+            raise ProtocolViolation("a guest stopped without saying why")
+
+    def _call(self, message: Call, admit: Callable[[str], str | None]) -> None:
+        if self.finished is not None or message.id <= self.last_call:
+            raise ProtocolViolation("a guest made a call out of turn")
+        self.last_call = message.id
+        refusal = admit(message.n)
+        if refusal is not None:
+            self.refused.append((message.id, refusal))
+            return
+        self.charged[message.n] = self.charged.get(message.n, 0) + 1
+        call = OpenCall(message.id, message.n, bytes(message.a), message.f)
+        self.open[call.id] = call
+        self.waiting.append(call)
+
+    # ── who works on which call ──────────────────────────────────────────────────────────────────────────────────────
+
+    def next_call(self, window: int, sequential: Callable[[str], bool]) -> OpenCall | None:
+        """The next call that may start now, in call order; a tool marked sequential runs one at a time."""
+        if self.in_flight >= window:
+            return None
+        for index, call in enumerate(self.waiting):
+            one_at_a_time = sequential(call.name)
+            if one_at_a_time and call.name in self.busy:
+                continue
+            del self.waiting[index]
+            if one_at_a_time:
+                self.busy.add(call.name)
+            self.in_flight += 1
+            call.handed = True
+            return call
+        return None
+
+    def settle(self, call_id: int) -> OpenCall | None:
+        """Forget a call that gets its answer now."""
+        call = self.open.pop(call_id, None)
+        if call is not None and call.handed:
+            self.in_flight -= 1
+            self.busy.discard(call.name)
+        return call
+
+    def hand_back(self) -> None:
+        """Nobody works on any call any more; they wait in call order again."""
+        self.in_flight = 0
+        self.busy.clear()
+        for call in self.open.values():
+            call.handed = False
+        self.waiting = deque(self.open.values())
+
+    # ── saving ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def save(self, images: list[bytes]) -> SavedRun:
+        """As data, with the image of the heap at this moment."""
+        return SavedRun(
+            self.number,
+            self.source,
+            images,
+            list(self.open.values()),
+            self.last_call,
+            self.used_ns,
+            self.paused,
+            self.charged,
+            self.digest.value,
+            self.output.state(),
+        )
+
+    @classmethod
+    def restored(cls, saved: SavedRun, limits: Limits) -> Run:
+        """The reverse of `save`. What was asked before is not known, so the end of the run takes an image."""
+        run = cls(saved.number, saved.source, limits, saved.last_call)
+        run.open = {call.id: call for call in saved.open_calls}
+        run.hand_back()
+        run.used_ns, run.paused, run.charged = saved.used_ns, saved.paused, saved.charged
+        run.digest = Digest(saved.digest)
+        run.output = Output.restored(limits.max_output_bytes, saved.output)
+        run.requests = None
+        return run

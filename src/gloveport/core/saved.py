@@ -1,0 +1,112 @@
+"""What a dump holds, and how it is read back."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import msgspec
+
+from ..errors import JournalError
+from .budget import Budget
+from .commands import OpenCall
+
+__all__ = ("FORMAT", "Identity", "SavedRun", "SavedSession", "TailRun", "decode_saved", "encode_saved")
+
+FORMAT: Final = 1
+_MAX_INFLATED: Final = 1 << 30
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What makes a session the one that it is; a `load` with other tools or another redaction is refused."""
+
+    clock_ms: float
+    seed: int
+    frozen_clock: bool
+    namespace: str | None
+    tools: tuple[str, ...]
+    redact: bool
+    bootstrap: str | None
+    engine: str = "wasm"
+
+
+class TailRun(msgspec.Struct):
+    """A completed run since the last image, to be replayed by a rollback."""
+
+    requests: list[bytes]
+    digest: bytes
+
+
+class SavedRun(msgspec.Struct):
+    """A run that waits at a tool call."""
+
+    number: int
+    source: str
+    images: list[bytes]
+    open_calls: list[OpenCall]
+    last_call: int
+    used_ns: int
+    paused: float
+    charged: dict[str, int]
+    digest: bytes
+    output: list[object]
+
+
+class SavedSession(msgspec.Struct):
+    """A session. Everything in it was authenticated before it is decoded."""
+
+    format: int
+    release: str
+    guest: str
+    """SHA-256 of the guest build that the images belong to."""
+    session: str
+    """The same through a session's life; a fork gets its own."""
+    identity: Identity
+    budget: Budget
+    max_result_bytes: int
+    max_output_bytes: int
+    runs: int
+    lost_runs: int
+    last_call: int
+    issued: list[str]
+    base: list[bytes]
+    tail: list[TailRun]
+    run: SavedRun | None = None
+    journal: bytes | None = None
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(SavedSession)
+
+
+def encode_saved(saved: SavedSession) -> bytes:
+    """As bytes. The images are compressed already; the rest is, here."""
+    images = (saved.base, saved.run.images if saved.run else None)
+    run = msgspec.structs.replace(saved.run, images=[]) if saved.run else None
+    rest = zlib.compress(_encoder.encode(msgspec.structs.replace(saved, base=[], run=run)), 1)
+    return _encoder.encode((FORMAT, images, rest))
+
+
+def decode_saved(payload: bytes) -> SavedSession:
+    """The reverse. Raises `JournalError` for another format, and for an authentic payload that is malformed."""
+    try:
+        number, images, rest = msgspec.msgpack.decode(
+            payload, type=tuple[int, tuple[list[bytes], list[bytes] | None], bytes]
+        )
+        if number != FORMAT:
+            raise JournalError(f"the dump has format {number}; this release reads format {FORMAT}")
+        saved = _decoder.decode(_inflate(rest))
+    except (msgspec.DecodeError, msgspec.ValidationError, zlib.error) as error:
+        raise JournalError(f"the dump is malformed: {error}") from error
+    saved.base = images[0]
+    if saved.run is not None:
+        saved.run.images = images[1] or []
+    return saved
+
+
+def _inflate(data: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(data, _MAX_INFLATED)
+    if inflater.unconsumed_tail:
+        raise JournalError("the dump inflates to more than a gigabyte")
+    return plain

@@ -1,0 +1,692 @@
+"""The session: every state it can be in, and every way from one to another.
+
+A session is *idle*, *running* (a generator is under way), *paused* (at a tool call) or *closed*. Beside that it has
+
+- a **rollback point**: `base` (an image, or nothing) and `tail` (the completed runs since), always the state after the last
+  completed run. A run that times out, runs out of memory, crashes or is cancelled leaves it untouched;
+- a **live guest**, or none: without one, the next use boots a fresh guest, loads `base` and replays `tail`.
+
+An image costs more than a short run does, so it is taken only when what happened since the last one would cost ten times
+as much to replay (`_CHECKPOINT_RATIO`), or has grown large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from ..errors import (
+    CompileError,
+    ImageError,
+    JavaScriptError,
+    JournalError,
+    MemoryLimitExceeded,
+    NotPausedError,
+    ProtocolViolation,
+    ReplayDivergence,
+    ResultTooLarge,
+    RunCancelled,
+    RunError,
+    RuntimeTimeout,
+    SessionClosedError,
+    SessionPausedError,
+    StaleStepError,
+    ValueCrossingError,
+    WorkerCrashed,
+)
+from ..policy import Limits
+from ..types import Done, Failed, Step, ToolCall
+from ..wire import messages as wire
+from ..wire.values import UNDEFINED, decode, decode_arguments, encode
+from .budget import Budget
+from .commands import Answer, Await, Awaited, Boot, Cancel, Compile, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay
+from .commands import Step as StepCommand
+from .journal import Digest, Ended, Journal, Lost, Opened, Ran, Record, Settled
+from .outcome import clean, failed, guest_error, json_size
+from .run import Run
+from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
+
+__all__ = ("Session", "ToolInfo")
+
+Steps = Generator[Any, Any, Any]
+
+_CHECKPOINT_RATIO: Final = 10
+_CHECKPOINT_NS: Final = 1_000_000
+"""What an image costs, until one was taken; measured 0.7 to 1.2 ms for a small heap."""
+_MAX_TAIL_BYTES: Final = 64 * 1024
+_MAX_TAIL_RUNS: Final = 500
+_HOUSEKEEPING: Final = 60.0
+"""Seconds for what the host asks for by itself: replay of a part, garbage collection."""
+_REPLAY_PART: Final = 2 * 1024 * 1024
+_BUSY_WAIT_READS: Final = 1000
+
+
+class ToolInfo(msgspec.Struct, frozen=True):
+    """What the session has to know of a tool."""
+
+    name: str
+    """As it was given."""
+    js_name: str
+    """As the guest calls it."""
+    sequential: bool = False
+
+
+class _Abandoned(Exception):
+    """A run is over on the host's side; carries the error to report."""
+
+    def __init__(self, error: RunError) -> None:
+        self.error = error
+
+
+class _Fatal(Exception):
+    """A tool raised what is not an answer; the session stays paused at that call."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class Session:
+    """The state machine. Methods that return `Steps` are generators for a driver; the others decide at once."""
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        identity: Identity,
+        limits: Limits,
+        tools: Mapping[str, ToolInfo],
+        console: Callable[[str, str], None] | None = None,
+        sequential: bool = False,
+    ) -> None:
+        self.id = session_id
+        self.identity = identity
+        self.limits = limits
+        self.tools = tools
+        self.budget = Budget(limits.max_tool_calls, tool_limits=dict(limits.tool_budgets))
+        unknown = self.budget.covers({tool.name: tool for tool in tools.values()})
+        if unknown is not None:
+            raise ValueError(f"`tool_budgets` names {unknown!r}, which is not a tool of this session")
+        self.window = 1 if sequential else limits.max_inflight
+        self.console = console
+        self.runs = 0
+        self.lost_runs = 0
+        self.closed = False
+        self.run: Run | None = None
+        self.live = False
+        opened = wire.open_request(
+            clock_ms=identity.clock_ms,
+            seed=identity.seed,
+            frozen=identity.frozen_clock,
+            namespace=identity.namespace,
+            tools=[tool.js_name for tool in tools.values()],
+            bootstrap=identity.bootstrap,
+        )
+        self.base: list[bytes] = []
+        self.tail: list[TailRun] = [TailRun([opened], b"")]
+        self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
+        self._last_call = 0
+        self._issued: set[str] = set()
+        self._tail_ns = 0
+        self._image_ns = _CHECKPOINT_NS
+        self._expired: Failed | None = None
+        self.fatal_pauses = False
+        """What a tool's `SystemExit` does: stop the run (blocking sessions), or leave it paused and pass it on."""
+
+    # ── what can be asked at any time ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def pending(self) -> ToolCall | None:
+        """The call that a paused session waits at."""
+        call = self._pending_call
+        return None if call is None else self._tool_call(call)
+
+    @property
+    def _pending_call(self) -> OpenCall | None:
+        if self.run is None or not self.run.open:
+            return None
+        return next(iter(self.run.open.values()))
+
+    def check_open(self) -> None:
+        """Raise unless the session is open."""
+        if self.closed:
+            raise SessionClosedError("the session is closed; make a new one, or load a dump of it")
+
+    def check_idle(self) -> None:
+        """Raise unless a run may start."""
+        self.check_open()
+        if self.run is not None:
+            call = self._pending_call
+            name = self.tools[call.name].name if call else "a tool"
+            raise SessionPausedError(f"the session is paused at `{name}`: answer session.pending with resume() first")
+
+    def check_step(self, step: ToolCall) -> None:
+        """Raise unless `step` is the call that the session waits at."""
+        self.check_open()
+        if not isinstance(step, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"resume() takes the ToolCall that start() or resume() gave, not {type(step).__name__}")
+        if self._expired is not None:
+            return
+        call = self._pending_call
+        if call is None:
+            raise NotPausedError("the session does not wait at a tool call; start() a run first")
+        if call.id != step.call_id or self.tools[call.name].name != step.name:
+            raise StaleStepError(
+                f"call {step.call_id} of `{step.name}` is not the one that the session waits at: "
+                f"that is call {call.id} of `{self.tools[call.name].name}` (session.pending)"
+            )
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def execute(self, source: str) -> Steps:
+        """Run to the end with the real tools. → `Done | Failed`"""
+        self.check_idle()
+        return (yield from self._guard(self._begin(source), self._work))
+
+    def start(self, source: str) -> Steps:
+        """Run to the first tool call. → `ToolCall | Done | Failed`"""
+        self.check_idle()
+        return (yield from self._guard(self._begin(source), self._pause))
+
+    def resume(self, step: ToolCall, answer: Answer, elapsed: float) -> Steps:
+        """Answer the pending call after `elapsed` seconds of pause. → `ToolCall | Done | Failed`"""
+        self.check_step(step)
+        if self._expired is not None:
+            expired, self._expired = self._expired, None
+            return expired
+        return (yield from self._guard(self._continue(answer, elapsed), self._pause))
+
+    def expire(self) -> None:
+        """The pause lasted longer than `max_pause`: roll back. The driver releases the guest; the next `resume` says so."""
+        if self.run is None:
+            return
+        error = RuntimeTimeout(
+            f"nobody answered the call within max_pause ({self.limits.max_pause:g} s); the run was rolled back"
+        )
+        self._expired = failed(error, self.run.output)
+        self._lose(self.run, error)
+
+    def _guard(self, body: Steps, then: Callable[[Run], Steps]) -> Steps:
+        """Perform a part of a run; whatever ends it early rolls back, and nothing but its result is lost."""
+        try:
+            run = yield from body
+            if isinstance(run, Failed):
+                return run
+            return (yield from then(run))
+        except _Abandoned as abandoned:
+            return (yield from self._abandon(abandoned.error))
+        except LinkLost as lost:
+            return (yield from self._abandon(self._why_lost(lost)))
+        except ProtocolViolation as violation:
+            return (yield from self._abandon(WorkerCrashed(f"the worker broke the protocol: {violation}")))
+        except _Fatal as fatal:
+            raise fatal.error from None
+        except GeneratorExit:
+            raise
+        except BaseException:
+            if self.run is not None:
+                self._lose(self.run, RunCancelled("the caller cancelled the run"))
+                yield Cancel()
+                yield Release()
+            raise
+
+    def _abandon(self, error: RunError) -> Steps:
+        run = self.run
+        yield Cancel()
+        yield Release()
+        if run is None:
+            self.live = False
+            return failed(error, None)
+        self._lose(run, error)
+        return failed(error, run.output)
+
+    def _lose(self, run: Run, error: RunError) -> None:
+        self.live = False
+        self.run = None
+        self.lost_runs += 1
+        self._last_call = run.last_call
+        if self.journal is not None:
+            self.journal.extend([Lost(run.number, error.code, run.charged)])
+
+    def _begin(self, source: str) -> Steps:
+        self._expired = None
+        try:
+            compiled = yield Compile(source)
+        except CompileError as error:
+            return failed(self._syntax_error(error, source), None)
+        yield from self._revive()
+        self.runs += 1
+        run = self.run = Run(self.runs, source, self.limits, self._last_call)
+        request = wire.run_request(run.number, self.limits.max_output_bytes, compiled.code)
+        yield from self._step(run, request)
+        return run
+
+    def _syntax_error(self, error: CompileError, source: str) -> JavaScriptError:
+        lines = source.splitlines()
+        excerpt = clean(lines[error.line - 1].strip())[:200] if 1 <= error.line <= len(lines) else ""
+        return JavaScriptError(
+            error.message, name="SyntaxError", line=error.line, column=error.column, source_line=excerpt
+        )
+
+    def _continue(self, answer: Answer, elapsed: float) -> Steps:
+        run = self.run
+        if run is None:
+            raise NotPausedError("the session does not wait at a tool call")
+        run.paused += elapsed
+        if run.pause_left < 0:
+            self._over_pause()
+        yield from self._settle(run, [answer], 0.0)
+        return run
+
+    def _pause(self, run: Run) -> Steps:
+        """Stop at the first open call, or end the run."""
+        yield from self._refuse(run)
+        if run.finished is None:
+            return self._tool_call(next(iter(run.open.values())))
+        return (yield from self._finish(run))
+
+    def _work(self, run: Run) -> Steps:
+        """Have every call answered by the real tools, as many at a time as the window allows."""
+        waited = 0.0  # seconds since the guest's clock last moved
+        while True:
+            yield from self._refuse(run)
+            if run.finished is not None:
+                return (yield from self._finish(run))
+            while (call := run.next_call(self.window, self._sequential)) is not None:
+                yield Launch(call)
+            timer = self._timer_left(run, waited)
+            patience = max(0.0, run.pause_left)
+            got: Awaited = yield Await(patience if timer is None else min(timer, patience))
+            run.paused += got.elapsed
+            waited += got.elapsed
+            if got.answers:
+                yield from self._check_fatal(run, got.answers)
+                yield from self._settle(run, got.answers, waited)
+                waited = 0.0
+            elif run.pause_left <= 0:
+                self._over_pause()
+            else:
+                yield from self._step(run, wire.tick_request(waited * 1000))
+                waited = 0.0
+
+    def _sequential(self, js_name: str) -> bool:
+        return self.tools[js_name].sequential
+
+    @staticmethod
+    def _timer_left(run: Run, waited: float) -> float | None:
+        if run.idle is None or run.idle.timer is None:
+            return None
+        return max(0.0, run.idle.timer / 1000 - waited)
+
+    def _over_pause(self) -> NoReturn:
+        raise _Abandoned(
+            RuntimeTimeout(f"the run waited for tools longer than max_pause ({self.limits.max_pause:g} s)")
+        )
+
+    def _check_fatal(self, run: Run, answers: list[Answer]) -> Steps:
+        fatal = next((answer for answer in answers if answer.fatal is not None), None)
+        if fatal is None or fatal.fatal is None:
+            return
+        if not self.fatal_pauses or not run.open:
+            raise _Abandoned(
+                WorkerCrashed(f"a tool raised {type(fatal.fatal).__name__}, which is not an answer; the run was stopped")
+            )
+        yield Cancel()
+        yield from self._settle(run, [answer for answer in answers if answer.fatal is None], 0.0)
+        run.open = {fatal.call_id: run.open.pop(fatal.call_id), **run.open}
+        run.hand_back()
+        raise _Fatal(fatal.fatal)
+
+    def _settle(self, run: Run, answers: list[Answer], waited: float) -> Steps:
+        requests: list[bytes] = []
+        for answer in answers:
+            call = run.settle(answer.call_id)
+            if call is None:
+                continue
+            if call in run.waiting:
+                run.waiting.remove(call)
+            if not answer.ok:
+                self._issue(answer.payload)
+            requests.append(wire.answer_request(waited * 1000, answer.call_id, answer.ok, answer.payload))
+            waited = 0.0
+        yield from self._steps(run, requests)
+
+    def _refuse(self, run: Run) -> Steps:
+        """Tell the guest of calls over budget, until it makes no more of them."""
+        while run.refused:
+            requests: list[bytes] = []
+            for call_id, text in run.refused:
+                payload = encode({"name": "ToolBudgetError", "message": text})
+                requests.append(wire.answer_request(0.0, call_id, False, payload))
+            run.refused = []
+            self._issued.add("ToolBudgetError")
+            yield from self._steps(run, requests)
+
+    def _issue(self, payload: bytes) -> None:
+        try:
+            name = decode(payload, 0)["name"]
+        except (ProtocolViolation, KeyError, TypeError):
+            return
+        if len(self._issued) < 256:
+            self._issued.add(str(name))
+
+    def _steps(self, run: Run, requests: list[bytes]) -> Steps:
+        if len(requests) == 1:
+            yield from self._step(run, requests[0])
+            return
+        for part in _parts(requests):
+            reply = yield Replay(part, run.time_left)
+            for request in part:
+                run.record(request)
+            self._take(run, reply, settled=len(part))
+
+    def _step(self, run: Run, request: bytes) -> Steps:
+        reply = yield StepCommand(request, run.time_left)
+        run.record(request)
+        self._take(run, reply)
+
+    def _take(self, run: Run, reply: wire.Reply, settled: int = 1) -> None:
+        run.used_ns += reply.ns
+        run.clock_reads = reply.clock_reads
+        output = wire.decode_output(reply.output)
+        if reply.status != wire.OK:
+            self._keep_output(run, output)
+            raise _Abandoned(self._why_stopped(run, reply.status))
+        if settled > 1:  # each request of a batch ends with its own idle message; only the last one says how it stands
+            idles = [message for message in output if isinstance(message, wire.Idle)]
+            output = [message for message in output if not isinstance(message, wire.Idle)] + idles[-1:]
+            if any(isinstance(message, (wire.DoneMessage, wire.FailMessage)) for message in output):
+                output = [message for message in output if not isinstance(message, wire.Idle)]
+        run.take(output, self._admit, self.console)
+
+    def _keep_output(self, run: Run, output: Iterable[wire.Message]) -> None:
+        for message in output:
+            if isinstance(message, wire.Log):
+                run.output.add(message)
+            elif isinstance(message, wire.Tail):
+                run.output.end(message)
+            elif isinstance(message, wire.Call):  # made just before the end: charged, never answered
+                self._admit(message.n)
+
+    def _admit(self, js_name: str) -> str | None:
+        tool = self.tools.get(js_name)
+        if tool is None:
+            raise ProtocolViolation(f"a guest called {js_name!r}, which is not a tool of this session")
+        run, most = self.run, self.limits.max_host_calls
+        if run is not None and most is not None and sum(run.charged.values()) >= most:
+            return f"no tool call is left in this run: `max_host_calls` allows {most}"
+        return self.budget.charge(tool.name)
+
+    def _tool_call(self, call: OpenCall) -> ToolCall:
+        arguments = decode_arguments(call.args, call.flags)
+        while arguments and arguments[-1] is UNDEFINED:
+            arguments.pop()
+        plain = tuple(None if item is UNDEFINED else item for item in arguments)
+        return ToolCall(self.tools[call.name].name, plain, call.id)
+
+    def _why_stopped(self, run: Run, status: int) -> RunError:
+        if status == wire.OUT_OF_MEMORY:
+            return MemoryLimitExceeded(
+                f"the code needed more than max_memory ({self.limits.max_memory // (1024 * 1024)} MiB); the run was rolled back"
+            )
+        if status == wire.INTERRUPTED:
+            return self._timeout(run)
+        return WorkerCrashed("the guest trapped; the run was rolled back")
+
+    def _timeout(self, run: Run | None) -> RuntimeTimeout:
+        text = f"the code computed longer than timeout ({self.limits.timeout:g} s); the run was rolled back"
+        if run is not None and run.clock_reads >= _BUSY_WAIT_READS:
+            text += ". It read the clock over and over: time does not pass while code computes; to wait, use `await new Promise(r => setTimeout(r, ms))`"
+        return RuntimeTimeout(text)
+
+    def _why_lost(self, lost: LinkLost) -> RunError:
+        if lost.reason == "timeout":
+            return self._timeout(self.run)
+        return WorkerCrashed(f"{lost.detail}; the run was rolled back")
+
+    # ── the end of a run ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, run: Run) -> Steps:
+        step = self._outcome(run)
+        self._commit(run, step)
+        if run.requests is None or self._tail_is_long():
+            try:
+                yield from self._checkpoint()
+            except LinkLost:
+                if run.requests is None:  # the state after this run exists nowhere else
+                    self.lost_runs += 1
+                    return failed(WorkerCrashed("the worker died at the end of the run; it was rolled back"), run.output)
+        return step
+
+    def _outcome(self, run: Run) -> Done | Failed:
+        end = run.finished
+        output = run.output
+        if isinstance(end, wire.FailMessage):
+            return failed(guest_error(end, self._issued, run.source), output)
+        try:
+            value = None if end is None or isinstance(end.v, msgspec.UnsetType) else decode(end.v, end.f)
+        except ValueCrossingError as error:
+            return failed(error, output)
+        plain = end is None or isinstance(end.v, msgspec.UnsetType) or (end.f == 0 and len(bytes(end.v)) <= self.limits.max_result_bytes)
+        if not plain and (size := json_size(value)) > self.limits.max_result_bytes:
+            text = f"the result has {size} bytes as JSON; max_result_bytes allows {self.limits.max_result_bytes}: return less of it"
+            return failed(ResultTooLarge(text), output)
+        return Done(value, output.text(1), output.text(2), output.truncated)
+
+    def _commit(self, run: Run, step: Done | Failed) -> None:
+        self.run = None
+        self._last_call = run.last_call
+        self._tail_ns += run.used_ns
+        if run.requests is None:
+            self.journal = None
+            return
+        self.tail.append(TailRun(run.requests, run.digest.value))
+        if self.journal is not None:
+            self.journal.extend([*_records(run), Ended(run.number, step.status, run.digest.value)])
+
+    def _tail_is_long(self) -> bool:
+        return (
+            self._tail_ns > _CHECKPOINT_RATIO * self._image_ns
+            or len(self.tail) > _MAX_TAIL_RUNS
+            or sum(len(request) for part in self.tail[-8:] for request in part.requests) > _MAX_TAIL_BYTES
+        )
+
+    def _checkpoint(self) -> Steps:
+        """Make the heap as it is now the rollback point. Only between runs."""
+        collected = yield StepCommand(wire.GC_REQUEST, _HOUSEKEEPING)
+        image = yield Dump()
+        self._image_ns = max(_CHECKPOINT_NS, collected.ns + 20 * len(image))
+        self.base, self.tail, self._tail_ns = [image], [], 0
+
+    # ── a fresh guest ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def boot(self) -> Steps:
+        """Have a live guest, and the pending run in it if there is one."""
+        self.check_open()
+        yield from self._revive()
+
+    def _revive(self) -> Steps:
+        if self.live:
+            return
+        yield Boot()
+        if self.base:
+            yield Load(self.base)
+        for part in self.tail:
+            yield from self._replay(part)
+        self.live = True
+
+    def _replay(self, part: TailRun) -> Steps:
+        digest = Digest()
+        for requests in _parts(part.requests):
+            reply = yield Replay(requests, _HOUSEKEEPING + self.limits.timeout)
+            digest.add(wire.decode_output(reply.output))
+            if reply.status != wire.OK:
+                self._diverged()
+        if digest.value != part.digest:
+            self._diverged()
+
+    def _diverged(self) -> NoReturn:
+        raise ReplayDivergence("replaying the session gave another outcome than the one recorded; its state is lost")
+
+    # ── saving, loading, branching ───────────────────────────────────────────────────────────────────────────────────
+
+    def save(self, *, release: str, guest: str, journal: bool = False) -> Steps:
+        """→ `SavedSession`. An idle session becomes its image; a paused one keeps its rollback point beside the image."""
+        self.check_open()
+        records = self._journal_bytes() if journal else None
+        saved_run: SavedRun | None = None
+        if self.run is not None:
+            yield StepCommand(wire.GC_REQUEST, _HOUSEKEEPING)
+            image = yield Dump(self.base[0] if self.base else None)
+            saved_run = self.run.save([image])
+        elif self.live and len(self.tail) > (0 if self.base else 1):
+            yield from self._checkpoint()
+        return SavedSession(
+            FORMAT,
+            release,
+            guest,
+            self.id,
+            self.identity,
+            self.budget,
+            self.limits.max_result_bytes,
+            self.limits.max_output_bytes,
+            self.runs,
+            self.lost_runs,
+            self._last_call if self.run is None else self.run.last_call,
+            sorted(self._issued),
+            list(self.base),
+            list(self.tail),
+            saved_run,
+            records,
+        )
+
+    def _journal_bytes(self) -> bytes:
+        if self.journal is None:
+            raise JournalError("this session has no journal: it was loaded from a dump without one, or a run outgrew it")
+        run = self.run
+        if run is not None and run.requests is None:
+            raise JournalError("the run under way is not in the journal: it outgrew it, or was loaded from a dump")
+        return self.journal.encode([] if run is None else _records(run))
+
+    def restore(self, saved: SavedSession, *, guest: str) -> Steps:
+        """Become the saved session. Called once, on a new session made for it."""
+        self.id, self.budget = saved.session, saved.budget
+        self.runs, self.lost_runs = saved.runs, saved.lost_runs
+        self._last_call, self._issued = saved.last_call, set(saved.issued)
+        self.journal = None
+        if saved.journal is not None:
+            self.journal = Journal(self.limits.max_journal_bytes, _committed(saved.journal))
+        if saved.guest != guest:
+            yield from self._rebuild(saved)
+            return
+        self.base, self.tail = saved.base, saved.tail
+        if saved.run is None:
+            yield from self._revive()
+            return
+        yield Boot()
+        try:
+            yield Load([*self.base, *saved.run.images])
+        except ImageError as error:
+            raise JournalError(f"the dump holds a malformed image: {error}") from error
+        self.live = True
+        self.run = Run.restored(saved.run, self.limits)
+
+    def _rebuild(self, saved: SavedSession) -> Steps:
+        """The image belongs to a guest that is no longer shipped: replay the journal from its beginning."""
+        if saved.journal is None:
+            raise JournalError(
+                "the dump was made by another guest build and holds no journal: dump with journal=True to load across builds"
+            )
+        self.base, self.tail = [], []
+        pending: list[Record] = []
+        yield Boot()
+        for part, ended in _runs(saved.journal):
+            if ended:
+                yield from self._replay(part)
+                self.tail.append(part)
+            else:
+                pending = [Settled(request) for request in part.requests]
+        self.live = True
+        if saved.run is not None:
+            yield from self._replay_pending(saved.run, pending)
+        elif len(self.tail) > 1:
+            yield from self._checkpoint()
+
+    def _replay_pending(self, saved: SavedRun, records: list[Record]) -> Steps:
+        digest = Digest()
+        requests = [record.request for record in records if isinstance(record, Settled)]
+        for part in _parts(requests):
+            reply = yield Replay(part, _HOUSEKEEPING + self.limits.timeout)
+            digest.add(wire.decode_output(reply.output))
+        if digest.value != saved.digest:
+            self._diverged()
+        self.run = Run.restored(saved, self.limits)
+        self.run.requests = requests
+
+    def branch(self, saved: SavedSession, *, session_id: str, calls: int | None) -> SavedSession:
+        """A saved state for a fork: its own id, and a share of what is left of the budget."""
+        return msgspec.structs.replace(saved, session=session_id, budget=self.budget.split(calls), lost_runs=0)
+
+    def reseed(self, seed: int) -> Steps:
+        """Start a new random stream in this (forked) session."""
+        request = wire.reseed_request(seed)
+        yield StepCommand(request, _HOUSEKEEPING)
+        if self.run is not None:
+            self.run.record(request)
+        else:
+            self.tail.append(TailRun([request], b""))
+            if self.journal is not None:
+                self.journal.extend([Settled(request)])
+
+    def close(self) -> None:
+        """Close for good; the driver releases the guest."""
+        self.closed = True
+        self.live = False
+        self.run = None
+
+
+def _parts(requests: list[bytes]) -> Generator[list[bytes], None, None]:
+    """Requests in parts that fit into a frame."""
+    part: list[bytes] = []
+    size = 0
+    for request in requests:
+        if part and (size + len(request) > _REPLAY_PART or len(part) >= 512):
+            yield part
+            part, size = [], 0
+        part.append(request)
+        size += len(request)
+    if part:
+        yield part
+
+
+def _records(run: Run) -> list[Record]:
+    requests = run.requests or []
+    settled: list[Record] = [Settled(request) for request in requests[1:]]
+    return [Ran(run.number, run.source, requests[0]), *settled] if requests else settled
+
+
+def _committed(data: bytes) -> list[Record]:
+    from .journal import decode_records
+
+    records = decode_records(data)
+    last = max((index for index, record in enumerate(records) if isinstance(record, (Opened, Ended, Lost))), default=-1)
+    return records[: last + 1]
+
+
+def _runs(data: bytes) -> Generator[tuple[TailRun, bool], None, None]:
+    """The runs of a journal: the requests of each, and whether it ended."""
+    from .journal import decode_records
+
+    requests: list[bytes] = []
+    for record in decode_records(data):
+        if isinstance(record, Opened):
+            yield TailRun([record.request], b""), True
+        elif isinstance(record, (Ran, Settled)):
+            requests.append(record.request)
+        elif isinstance(record, Ended):
+            yield TailRun(requests, record.digest), True
+            requests = []
+    if requests:
+        yield TailRun(requests, b""), False
+

@@ -1,0 +1,109 @@
+"""Starting a trusted Python process that will put itself into a jail, and outliving it by nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from gloveport.errors import EngineUnavailableError
+
+__all__ = ("HelperProcess", "keep")
+
+_ENTRY: Final = (
+    "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; "
+    "__import__(sys.argv[1], fromlist=['main']).main(sys.argv[3 + n:])"
+)
+
+_KEPT_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GLOVEPORT_CACHE")
+"""What finding the interpreter's own libraries and the cache of compiled modules needs; erased before the jail is entered."""
+
+
+def _search_path() -> list[str]:
+    """This process's import path, made absolute, with this package on it however it was found (editable installs, import hooks)."""
+    path = [os.path.abspath(entry) for entry in sys.path]
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    return path if here in path else [*path, here]
+
+
+class HelperProcess:
+    """A child that runs `module.main(arguments)` in this interpreter, apart from the site directory and the environment.
+
+    It inherits `fds` (same numbers) and nothing else. Raises `EngineUnavailableError` when there is no interpreter to start.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], fds: Sequence[int]) -> None:
+        executable = sys.executable
+        if not executable:
+            raise EngineUnavailableError("sys.executable is not set: gloveport cannot start a Python process for its workers")
+        path = _search_path()
+        environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
+        # A memory file takes what is said before the jail is up: a pipe would need a reader.
+        self._said = os.memfd_create("gloveport-start", os.MFD_CLOEXEC)
+        try:
+            self._process = subprocess.Popen(
+                # -I: no user site, no PYTHON* variables; -S: the import path comes from us.
+                [executable, "-I", "-S", "-c", _ENTRY, module, str(len(path)), *path, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._said,
+                pass_fds=fds,
+                env=environment,
+                cwd="/",
+                start_new_session=True,  # a terminal's Ctrl-C is the host's to handle
+            )
+        except OSError as error:
+            os.close(self._said)
+            raise EngineUnavailableError(f"cannot start {executable}: {error}") from error
+
+    def said(self) -> str:
+        """The end of what it wrote to stderr before it was ready."""
+        size = os.fstat(self._said).st_size
+        return os.pread(self._said, 4000, max(0, size - 4000)).decode(errors="replace").strip()
+
+    def reap(self, timeout: float | None = 5.0) -> int:
+        """Waits for it, killing it after `timeout` seconds; gives its exit status."""
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        if self._said >= 0:
+            os.close(self._said)
+            self._said = -1
+        return status
+
+    def poll(self) -> int | None:
+        """Its exit status, `None` while it runs."""
+        return self._process.poll()
+
+    def forget(self) -> None:
+        """In a forked copy of the host, whose child it is not."""
+        self._process.returncode = 0
+        if self._said >= 0:
+            os.close(self._said)
+            self._said = -1
+
+
+def keep(pid: int, host: int) -> None:
+    """The life of the process that stays outside of the jail: ends the jail when the host (a pidfd) ends, and ends with the jail.
+
+    Never returns. Nothing but these two events reaches it: it holds no other descriptor.
+    """
+    import select
+
+    jail = os.pidfd_open(pid)
+    low, high = sorted((jail, host))
+    os.closerange(0, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, 65536)
+    poll = select.poll()
+    poll.register(jail, select.POLLIN)
+    poll.register(host, select.POLLIN)
+    if any(fd == host for fd, _ in poll.poll()):
+        os.kill(pid, 9)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)

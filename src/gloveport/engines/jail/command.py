@@ -1,0 +1,182 @@
+"""Running one trusted program in a jail: `spawn_jailed`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from gloveport.engines.jail.child import HelperProcess
+from gloveport.engines.jail.libraries import libraries
+from gloveport.engines.jail.verdict import Sandbox, judge
+from gloveport.errors import EngineUnavailableError
+
+__all__ = ("JailedProcess", "Sandbox", "spawn_jailed")
+
+_START_TIMEOUT: Final = 30.0
+
+
+class JailedProcess:
+    """A running program. `stdin` and `stdout` are descriptors (the same one for `stdio="socket"`), closed by `close`."""
+
+    def __init__(self, helper: HelperProcess, stdin: int, stdout: int, control: socket.socket) -> None:
+        self._helper = helper
+        self.control = control
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self.stdin = stdin
+        self.stdout = stdout
+        self.pidfd = -1
+        """A descriptor of the program; -1 after `close`."""
+        self.pid = 0
+        """Its process id as the host sees it."""
+        _processes.add(self)
+
+    def said(self) -> str:
+        """What it complained of before the program was executed."""
+        return self._helper.said()
+
+    def kill(self) -> None:
+        """Ends it at once (SIGKILL)."""
+        with self._lock:
+            if self.pidfd >= 0 and self._owner == os.getpid():
+                try:
+                    signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def poll(self) -> int | None:
+        """Its exit status (128 + n for signal n), `None` while it runs."""
+        return self._helper.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end, at most `timeout` seconds, then kills it; gives its exit status (128 + n for signal n)."""
+        return self._helper.reap(timeout)
+
+    def close(self) -> None:
+        """Kills it, waits for its end, and closes every descriptor. Idempotent."""
+        self.kill()
+        if self._owner == os.getpid():
+            self.control.close()
+            self._helper.reap(5.0)
+        self._close()
+
+    def forget(self) -> None:
+        """In a forked copy of the host: closes what was inherited; the program is the parent's."""
+        self._lock = threading.Lock()
+        self._helper.forget()
+        self._close()
+
+    def _close(self) -> None:
+        with self._lock:
+            self.control.close()
+            for fd in {self.pidfd, self.stdin, self.stdout} - {-1}:
+                os.close(fd)
+            self.pidfd = self.stdin = self.stdout = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "pidfd", -1) >= 0 and self._owner == os.getpid():
+            self.close()
+
+
+_processes: weakref.WeakSet[JailedProcess] = weakref.WeakSet()
+
+
+def spawn_jailed(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    readable: Sequence[str | os.PathLike[str]] = (),
+    sandbox: Sandbox = "require",
+    stdio: Literal["pipe", "socket"] = "pipe",
+    environment: Mapping[str, str] | None = None,
+    scratch_bytes: int = 16 * 1024 * 1024,
+    memory_bytes: int | None = None,
+) -> JailedProcess:
+    """Starts a trusted program in a jail and returns when it was executed.
+
+    The program sees its own file, the shared libraries that it loads, the files and directories of `readable` (all read-only, under the
+    paths given), `/dev/null`, `/dev/urandom`, and an empty `/.scratch` of `scratch_bytes` (0: none). It has threads and executable memory;
+    no network, no other process, no second program, no environment but `environment` (default: empty). Its stderr is discarded.
+    `memory_bytes` bounds its private writable memory. `stdio="socket"` puts one socket on stdin and stdout in place of two pipes.
+
+    It dies with this process. Raises `SandboxUnavailableError` (under `sandbox="require"`) or `EngineUnavailableError`.
+    """
+    program = os.path.abspath(os.fspath(argv[0]))
+    shown = [os.path.abspath(os.fspath(path)) for path in readable]
+    for path in (program, *shown):
+        if not os.path.exists(path):
+            raise EngineUnavailableError(f"{path} does not exist")
+    loader, needed = libraries(program)
+    order = {
+        "argv": [program, *map(os.fspath, argv[1:])],
+        "readable": shown,
+        "loader": loader,
+        "libraries": needed,
+        "sandbox": sandbox,
+        "environment": dict(environment or {}),
+        "scratch_bytes": scratch_bytes,
+        "memory_bytes": memory_bytes,
+        "host": os.getpid(),
+    }
+    process = _launch(order, stdio)
+    try:
+        _start(process, order, sandbox)
+    except BaseException:
+        process.close()
+        raise
+    return process
+
+
+def _launch(order: Mapping[str, Any], stdio: Literal["pipe", "socket"]) -> JailedProcess:
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if stdio == "socket":
+        ours, inner = socket.socketpair()
+        stdin = stdout = ours.detach()
+        child_in = child_out = inner.detach()
+    else:
+        child_in, stdin = os.pipe()
+        stdout, child_out = os.pipe()
+    host = os.pidfd_open(os.getpid())
+    try:
+        control.send(json.dumps(order).encode())
+        arguments = [str(fd) for fd in (theirs.fileno(), host, child_in, child_out)]
+        helper = HelperProcess("gloveport.engines.jail.launcher", arguments, [theirs.fileno(), host, child_in, child_out])
+    except BaseException:
+        control.close()
+        for fd in {stdin, stdout}:
+            os.close(fd)
+        raise
+    finally:
+        theirs.close()
+        for fd in {host, child_in, child_out}:
+            os.close(fd)
+    return JailedProcess(helper, stdin, stdout, control)
+
+
+def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox) -> None:
+    """Hears how the jail came out, judges it, and lets the program be executed."""
+    program: str = order["argv"][0]
+    control = process.control
+    control.settimeout(_START_TIMEOUT)
+    greeting: dict[str, Any] | None = None
+    try:
+        while process.pidfd < 0 or greeting is None:
+            packet, fds, _, _ = socket.recv_fds(control, 65536, 1, socket.MSG_CMSG_CLOEXEC)
+            if packet.startswith(b"P") and len(fds) == 1:
+                process.pid, process.pidfd = int(packet[1:]), fds[0]
+            elif packet.startswith(b"H"):
+                greeting = json.loads(packet[1:])
+            else:
+                raise EngineUnavailableError(f"the jail for {program} did not start: {process.said() or 'it said nothing'}")
+        judge(sandbox, os.path.basename(program), greeting)
+        control.send(b"g")
+        answer = control.recv(65536)  # its end of the socket closes with the execution
+    except (TimeoutError, ConnectionError) as error:
+        raise EngineUnavailableError(f"the jail for {program} did not start: {process.said() or error}") from error
+    if answer:
+        raise EngineUnavailableError(f"{program} cannot be executed in the jail: {answer[1:].decode(errors='replace')}")

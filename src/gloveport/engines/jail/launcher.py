@@ -1,0 +1,108 @@
+"""The process that jails itself and then becomes a trusted program. Started by `command.spawn_jailed`, never by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+from typing import Any, Final, NoReturn
+
+from gloveport.engines.jail import enter, filters, landlock, selftest
+from gloveport.engines.jail.child import keep
+from gloveport.engines.jail.layers import LAYERS
+from gloveport.engines.jail.probes import Surroundings
+
+__all__ = ("SCRATCH", "main")
+
+SCRATCH: Final = "/.scratch"
+"""The private directory of the program, when it has one."""
+
+_DEVICES: Final = ("/dev/null", "/dev/urandom")
+_ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
+
+
+def main(arguments: list[str]) -> None:
+    """`arguments`: control socket, host's pidfd, stdin, stdout. Takes what to do from the control socket as one JSON packet."""
+    control_fd, host, stdin, stdout = map(int, arguments)
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=control_fd)
+    order: dict[str, Any] = json.loads(control.recv(1 << 20))
+    sandbox: str = order["sandbox"]
+    profile = _profile(order)
+    os.environ.clear()
+    leave_out = _ALL_LAYERS if sandbox == "off" else frozenset[str]()
+    entered = enter.enter(profile, lambda pid: _keeper(pid, host, control), seed=os.getpid(), leave_out=leave_out)
+    able: list[str] = []
+    if sandbox != "off":
+        aim = Surroundings(order["host"], control_fd, frozenset({0, 1, 2, control_fd, host, stdin, stdout}))
+        able = selftest.possible(aim, expected=selftest.EXECUTED)
+    greeting = {"missing": entered.missing, "possible": able, "landlock_abi": entered.landlock_abi}
+    control.send(b"H" + json.dumps(greeting).encode())
+    if control.recv(1) != b"g":
+        os._exit(0)
+    try:
+        _become(order, stdin, stdout)
+    except OSError as error:
+        control.send(b"E" + str(error).encode())
+    os._exit(127)
+
+
+def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(stdin, 0)
+    os.dup2(stdout, 1)
+    os.dup2(null, 2)
+    for fd in range(3, 256):
+        try:
+            os.set_inheritable(fd, False)
+        except OSError:
+            continue
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and an ignored signal stays so
+        signal.signal(number, signal.SIG_DFL)
+    argv: list[str] = order["argv"]
+    os.execve(argv[0], argv, order["environment"])
+
+
+def _keeper(pid: int, host: int, control: socket.socket) -> NoReturn:
+    # Only here, outside of the jail, is the program's process id the one that the host knows.
+    pidfd = os.pidfd_open(pid)
+    socket.send_fds(control, [b"P%d" % pid], [pidfd])
+    os.close(pidfd)
+    keep(pid, host)
+    os._exit(1)
+
+
+def _profile(order: dict[str, Any]) -> enter.Profile:
+    program: str = order["argv"][0]
+    loader: str | None = order["loader"]
+    libraries: list[str] = order["libraries"]
+    readable: list[str] = order["readable"]
+    scratch: int = order["scratch_bytes"]
+    programs = [program, loader] if loader else [program]
+    rights = [landlock.Rule(path, landlock.EXECUTE) for path in programs]
+    rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable)]
+    rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in _DEVICES]
+    if scratch:
+        rights.append(landlock.Rule(SCRATCH, landlock.READ | landlock.WRITE))
+    limits = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, scratch),
+        (resource.RLIMIT_NOFILE, 256),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_NPROC, 4096),
+    ]
+    if order["memory_bytes"]:
+        limits.append((resource.RLIMIT_DATA, order["memory_bytes"]))
+    shown = dict.fromkeys((*programs, *libraries, *readable, *_DEVICES))
+    return enter.Profile(
+        "program",
+        filters.executed,
+        rights=rights,
+        readable=tuple(shown),
+        links=(("/proc/self/exe", program),),  # programs look here for themselves; there is no other /proc
+        scratch=SCRATCH,
+        scratch_bytes=scratch,
+        limits=limits,
+    )

@@ -1,0 +1,180 @@
+"""One toolbox process, and the frames that are exchanged with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+MAX_REPLY = 64 * 1024 * 1024
+"""Bytes of the largest reply that is read."""
+PROTOCOL = 1
+"""Must be what the toolbox bundle says of itself."""
+SPIN_SECONDS = 0.0005
+"""How long the event loop waits for a reply before it does other things: most compilations take a fifth of that."""
+
+_HEADER = struct.Struct("<I")
+_CHUNK = 1 << 18
+
+
+class ToolboxDied(Exception):
+    """The process ended, or sent what no toolbox sends."""
+
+
+class ToolboxTimeout(Exception):
+    """No reply in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A started process. Descriptors belong to the connection; `kill` ends the process at once and reaps it."""
+
+    pid: int
+    read_fd: int
+    write_fd: int
+    """May be the same as `read_fd` (a socket)."""
+    kill: Callable[[], None]
+
+
+class Connection:
+    """Requests to one process, strictly one at a time: the caller holds a lock."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        self.owner_pid = os.getpid()
+        self._buffer = bytearray()
+        self._next_id = 1
+        self._poll = select.poll()
+        self._poll.register(child.read_fd, select.POLLIN)
+        for fd in {child.read_fd, child.write_fd}:
+            os.set_blocking(fd, False)
+
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def request(self, op: str, source: str, timeout: float) -> dict[str, Any]:
+        """Asks and waits. Raises `ToolboxDied`, `ToolboxTimeout`; the connection is unusable after either."""
+        deadline = time.monotonic() + timeout
+        request_id = self._send(op, source, deadline)
+        while (body := self._take_frame()) is None:
+            if not self._poll.poll(_milliseconds(deadline)):
+                raise ToolboxTimeout
+            self._receive()
+        return _decode(body, request_id)
+
+    async def request_async(self, op: str, source: str, timeout: float) -> dict[str, Any]:
+        """The same on an event loop, which is held up for `SPIN_SECONDS` at most (if the source fits into the pipe)."""
+        deadline = time.monotonic() + timeout
+        request_id = self._send(op, source, deadline)
+        spin_end = time.monotonic() + SPIN_SECONDS
+        while (body := self._take_frame()) is None:
+            left = spin_end - time.monotonic()
+            if left <= 0:
+                break
+            if self._wait_briefly(left):
+                self._receive()
+        if body is None:
+            try:
+                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                    body = await self._frame_async()
+            except TimeoutError:
+                raise ToolboxTimeout from None
+        return _decode(body, request_id)
+
+    def close(self) -> None:
+        """Ends the process, unless this is a fork of the host: then only this side's descriptors."""
+        for fd in {self.child.read_fd, self.child.write_fd}:
+            try:
+                os.close(fd)
+            except OSError:  # pragma: no cover - somebody closed all descriptors
+                pass
+        if os.getpid() == self.owner_pid:
+            self.child.kill()
+
+    # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _send(self, op: str, source: str, deadline: float) -> int:
+        request_id = self._next_id
+        self._next_id += 1
+        # ASCII escapes carry lone surrogates, which UTF-8 cannot.
+        body = json.dumps({"id": request_id, "op": op, "source": source}).encode("ascii")
+        view = memoryview(_HEADER.pack(len(body)) + body)
+        while view:
+            try:
+                view = view[os.write(self.child.write_fd, view) :]
+            except BlockingIOError:
+                writable = select.poll()
+                writable.register(self.child.write_fd, select.POLLOUT)
+                if not writable.poll(_milliseconds(deadline)):
+                    raise ToolboxTimeout from None
+            except OSError as error:
+                raise ToolboxDied from error
+        return request_id
+
+    def _receive(self) -> None:
+        """Reads what is there."""
+        try:
+            chunk = os.read(self.child.read_fd, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise ToolboxDied from error
+        if not chunk:
+            raise ToolboxDied
+        self._buffer += chunk
+
+    def _take_frame(self) -> bytes | None:
+        if len(self._buffer) < _HEADER.size:
+            return None
+        (length,) = _HEADER.unpack_from(self._buffer)
+        if length > MAX_REPLY:
+            raise ToolboxDied
+        end = _HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        if len(self._buffer) > end:  # it never speaks unasked
+            raise ToolboxDied
+        body = bytes(self._buffer[_HEADER.size :])
+        self._buffer.clear()
+        return body
+
+    def _wait_briefly(self, seconds: float) -> bool:
+        fd = self.child.read_fd
+        if fd < 1024:  # select() counts microseconds, poll() milliseconds
+            return bool(select.select([fd], [], [], seconds)[0])
+        return bool(self._poll.poll(1))
+
+    async def _frame_async(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self.child.read_fd, readable.set)
+        try:
+            while (body := self._take_frame()) is None:
+                await readable.wait()
+                readable.clear()
+                self._receive()
+            return body
+        finally:
+            loop.remove_reader(self.child.read_fd)
+
+
+def _milliseconds(deadline: float) -> int:
+    return max(0, int((deadline - time.monotonic()) * 1000) + 1)
+
+
+def _decode(body: bytes, request_id: int) -> dict[str, Any]:
+    try:
+        reply = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ToolboxDied from error
+    if not isinstance(reply, dict):
+        raise ToolboxDied
+    fields = cast("dict[str, Any]", reply)
+    if fields.get("id") != request_id:
+        raise ToolboxDied
+    return fields

@@ -1,0 +1,87 @@
+"""Where a session's guest comes from: a worker process of its own, a shared one, or this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from ...policy import Isolation, SandboxMode
+from .link import InlineLink, Link, ProcessLink
+
+__all__ = ("WasmEngine",)
+
+
+class WasmEngine:
+    """Opens guests of one kind. Cheap: pools and the compiled module belong to the process."""
+
+    def __init__(self, *, isolation: Isolation, sandbox: SandboxMode, max_memory: int, group: str = "default") -> None:
+        self.isolation = isolation
+        self.sandbox = sandbox
+        self.max_memory = max_memory
+        self.group = group
+
+    @property
+    def build(self) -> str:
+        """SHA-256 of the guest build that images of this engine belong to."""
+        from .module import guest_build
+
+        return guest_build()
+
+    def open(self) -> Link:
+        """A fresh guest on the base image."""
+        if self.isolation == "inline":
+            return self._inline()
+        pool = worker_pool(self.sandbox)
+        worker = pool.take() if self.isolation == "process" else pool.open_shared(self.group)
+        return ProcessLink(worker, self.max_memory)
+
+    async def open_async(self) -> Link:
+        """The same on an event loop; starting the first worker takes a fraction of a second, in a thread."""
+        if self.isolation == "process":
+            return ProcessLink(await worker_pool(self.sandbox).take_async(), self.max_memory)
+        if self.isolation == "inline":
+            return self._inline()
+        import asyncio
+
+        return await asyncio.to_thread(self.open)
+
+    def _inline(self) -> Link:
+        from .guest import Guest
+        from .watchdog import watchdog
+
+        dog = watchdog()
+        return InlineLink(Guest(_module(), memory_limit=self.max_memory), dog.arm, dog.disarm)
+
+
+_lock = threading.Lock()
+_pools: dict[str, Any] = {}
+_modules: list[Any] = []
+
+
+def worker_pool(sandbox: SandboxMode) -> Any:
+    """This process's workers under that mode; started by the first session. (A pool is fork-safe by itself.)"""
+    from .pool import WorkerPool
+
+    with _lock:
+        pool = _pools.get(sandbox)
+        if pool is None:
+            pool = _pools[sandbox] = WorkerPool(sandbox=sandbox)
+        return pool
+
+
+def _module() -> Any:
+    from .module import GuestModule
+
+    with _lock:
+        if not _modules:
+            _modules.append(GuestModule.load())
+        return _modules[0]
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603  another thread may have held it
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

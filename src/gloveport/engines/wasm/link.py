@@ -1,0 +1,286 @@
+"""A session's line to its guest: through a worker process, or (`InlineLink`) straight into this process."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from ...core.commands import Dump, LinkLost, Load, Replay, Step
+from ...errors import ImageError, ProtocolViolation
+from ...wire import frames
+from ...wire.messages import Reply, decode_reply
+
+__all__ = ("InlineLink", "Link", "ProcessLink")
+
+GRACE: Final = 0.3
+"""Seconds between the interrupt flag and SIGKILL: a few native loops (a huge sort, a huge join) do not poll the flag."""
+HOUSEKEEPING: Final = 30.0
+"""Seconds for an image, either way."""
+_SEND_TIMEOUT: Final = struct.pack("@qq", 30, 0)
+_CHUNK: Final = 256 * 1024
+
+
+class Link(Protocol):
+    """Performs the commands that concern the guest. Each raises `LinkLost` when the guest is gone."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    def perform(self, command: Step | Replay | Dump | Load) -> Any: ...
+
+    async def perform_async(self, command: Step | Replay | Dump | Load) -> Any: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None:
+        """From another thread, while a request is under way: make it end."""
+        ...
+
+
+class _Worker(Protocol):
+    """What a link needs of a worker."""
+
+    sock: socket.socket
+
+    @property
+    def pid(self) -> int: ...
+    def interrupt(self) -> None: ...
+    def kill(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def _frame(command: Step | Replay | Dump | Load) -> tuple[bytes, float]:
+    if isinstance(command, Step):
+        return frames.encode_frame(frames.STEP, command.request), command.limit
+    if isinstance(command, Replay):
+        return frames.encode_parts(frames.BATCH, list(command.requests), wide_count=True), command.limit
+    if isinstance(command, Dump):
+        return frames.encode_frame(frames.DUMP, command.reference or b""), HOUSEKEEPING
+    return frames.encode_parts(frames.LOAD, list(command.images), wide_count=False), HOUSEKEEPING
+
+
+def _result(command: Step | Replay | Dump | Load, kind: int, body: bytes) -> Any:
+    if kind == frames.REFUSED:
+        raise ImageError(body[:500].decode("utf-8", "replace"))
+    if isinstance(command, Dump):
+        if kind == frames.IMAGE:
+            return body
+    elif kind == frames.REPLY:
+        reply = decode_reply(body)
+        return None if isinstance(command, Load) else reply
+    raise ProtocolViolation(f"a worker answered with the unexpected frame kind {kind}")
+
+
+class ProcessLink:
+    """One session in a worker process. Requests go one at a time; the session sees to that."""
+
+    def __init__(self, worker: _Worker, max_memory: int) -> None:
+        self._worker = worker
+        self._sock = worker.sock
+        self._decoder = frames.FrameDecoder()
+        self._poll = select.poll()
+        self._poll.register(self._sock, select.POLLIN)
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
+        self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
+        self.closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id."""
+        return None if self.closed else self._worker.pid
+
+    def close(self) -> None:
+        """End the worker."""
+        if not self.closed:
+            self.closed = True
+            self._worker.close()
+
+    def abort(self) -> None:
+        """Kill the worker; the request under way sees the end of the stream."""
+        self._worker.kill()
+
+    # ── blocking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def perform(self, command: Step | Replay | Dump | Load) -> Any:
+        """One request and its reply, blocking this thread."""
+        frame, limit = _frame(command)
+        try:
+            self._sock.sendall(self._prefix + frame if self._prefix else frame)
+        except OSError as error:
+            raise self._lost(error) from error
+        self._prefix = b""
+        return _result(command, *self._receive(limit))
+
+    def _receive(self, limit: float) -> tuple[int, bytes]:
+        deadline = time.monotonic() + limit
+        interrupted = False
+        while True:
+            frame = self._decoder.next()
+            if frame is not None:
+                return frame
+            left = deadline - time.monotonic()
+            if left > 0 and self._poll.poll(math.ceil(left * 1000)):
+                try:
+                    data = self._sock.recv(_CHUNK)
+                except OSError as error:
+                    raise self._lost(error) from error
+                if not data:
+                    raise self._lost(None)
+                self._decoder.feed(data)
+            elif left <= 0:
+                if interrupted:
+                    raise self._overdue()
+                interrupted = True
+                self._worker.interrupt()
+                deadline = time.monotonic() + GRACE
+
+    # ── on an event loop ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def perform_async(self, command: Step | Replay | Dump | Load) -> Any:
+        """The same on the running event loop. It is registered there only while it waits, so any loop may be the next."""
+        frame, limit = _frame(command)
+        if self._prefix:
+            frame, self._prefix = self._prefix + frame, b""
+        loop = asyncio.get_running_loop()
+        await self._send(loop, frame)
+        waiter: asyncio.Future[tuple[int, bytes]] = loop.create_future()
+        sock = self._sock
+        loop.add_reader(sock, self._readable, waiter)
+        timer = loop.call_later(limit, self._late, loop, waiter)
+        try:
+            kind, body = await waiter
+        finally:
+            timer.cancel()
+            loop.remove_reader(sock)
+        return _result(command, kind, body)
+
+    async def _send(self, loop: asyncio.AbstractEventLoop, frame: bytes) -> None:
+        try:
+            sent = self._sock.send(frame, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise self._lost(error) from error
+        rest = memoryview(frame)[sent:]
+        while rest:
+            ready: asyncio.Future[None] = loop.create_future()
+            loop.add_writer(self._sock, _wake, ready)
+            try:
+                async with asyncio.timeout(HOUSEKEEPING):
+                    await ready
+                rest = rest[self._sock.send(rest, socket.MSG_DONTWAIT) :]
+            except TimeoutError as error:
+                raise self._overdue() from error
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._lost(error) from error
+            finally:
+                loop.remove_writer(self._sock)
+
+    def _readable(self, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
+        if waiter.done():
+            return
+        try:
+            data = self._sock.recv(_CHUNK, socket.MSG_DONTWAIT)
+            if not data:
+                raise self._lost(None)
+            self._decoder.feed(data)
+            frame = self._decoder.next()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            waiter.set_exception(self._lost(error))
+        except (LinkLost, ProtocolViolation) as error:
+            waiter.set_exception(error)
+        else:
+            if frame is not None:
+                waiter.set_result(frame)
+
+    def _late(self, loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
+        if not waiter.done():
+            self._worker.interrupt()
+            loop.call_later(GRACE, self._too_late, waiter)
+
+    def _too_late(self, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
+        if not waiter.done():
+            waiter.set_exception(self._overdue())
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _lost(self, error: OSError | None) -> LinkLost:
+        self.close()
+        return LinkLost("died", "the worker died" if error is None else f"the worker died ({error.strerror})")
+
+    def _overdue(self) -> LinkLost:
+        self._worker.kill()
+        self.close()
+        return LinkLost("timeout", "the worker did not react to the interrupt and was killed")
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class InlineGuest(Protocol):
+    """What an inline link needs of a guest (`guest.Guest`)."""
+
+    def step(self, request: bytes) -> Any: ...
+    def batch(self, requests: Any) -> Any: ...
+    def dump(self, reference: bytes | None = None) -> bytes: ...
+    def load(self, images: Any) -> None: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class InlineLink:
+    """A guest in this process: no process boundary and no jail, only the WebAssembly one. For trusted code and tests.
+
+    A native loop that does not poll the interrupt flag cannot be stopped here; in a worker it is killed.
+    """
+
+    def __init__(self, guest: InlineGuest, watch: Callable[[InlineGuest, float], Any], unwatch: Callable[[Any], None]) -> None:
+        self._guest = guest
+        self._watch = watch
+        self._unwatch = unwatch
+        self.closed = False
+
+    pid = None
+
+    def perform(self, command: Step | Replay | Dump | Load) -> Any:
+        """One request, in this thread."""
+        if isinstance(command, Dump):
+            return self._guest.dump(command.reference)
+        if isinstance(command, Load):
+            self._guest.load(command.images)
+            return None
+        token = self._watch(self._guest, command.limit)
+        try:
+            if isinstance(command, Step):
+                reply = self._guest.step(command.request)
+            else:
+                reply = self._guest.batch(command.requests)
+        finally:
+            self._unwatch(token)
+        return Reply(reply.status, reply.ns, reply.clock_reads, reply.output)
+
+    async def perform_async(self, command: Step | Replay | Dump | Load) -> Any:
+        """The same: the event loop stands still while the guest computes."""
+        return self.perform(command)
+
+    def close(self) -> None:
+        """Drop the guest."""
+        if not self.closed:
+            self.closed = True
+            self._guest.close()
+
+    def abort(self) -> None:
+        """Stop the guest; the request under way ends as interrupted."""
+        self._guest.interrupt()

@@ -1,0 +1,344 @@
+"""Every error that gloveport raises, in one tree.
+
+    GloveportError
+    ├── SessionError (RuntimeError)             the session cannot do what was asked
+    │   ├── SessionClosedError                  it is closed
+    │   ├── SessionBusyError                    another thread or task is using it now
+    │   ├── SessionPausedError                  it waits at a tool call: answer that first
+    │   ├── NotPausedError                      there is no such call to answer
+    │   └── StaleStepError                      that call was answered already, or is not the one it waits at
+    ├── RunError                                a run failed on the host's side
+    │   ├── RuntimeTimeout (TimeoutError)       guest computing time, `max_pause`
+    │   ├── MemoryLimitExceeded (MemoryError)   the guest's memory limit
+    │   ├── WorkerCrashed                       the worker died, or broke the protocol
+    │   ├── RunCancelled                        the caller cancelled it
+    │   ├── DeadlockError                       the code waits for a promise that nothing can settle
+    │   └── ResultTooLarge (ValueError)         `max_result_bytes`
+    ├── JavaScriptError                         the guest's code threw, or does not compile
+    ├── CompileError (ValueError)               where and why a source does not compile
+    ├── ToolError                               raised by tools; the guest sees the class name
+    │   ├── ToolBudgetError
+    │   ├── ToolNotFoundError (LookupError)
+    │   ├── ToolArgumentError (TypeError)
+    │   ├── ToolTimeoutError (TimeoutError)
+    │   └── ToolDeniedError (PermissionError)
+    ├── ValueCrossingError (TypeError)          a value that cannot cross between Python and the guest
+    ├── JournalError (ValueError)               a stored session that cannot be loaded
+    │   ├── SealError                           not authentic: tampered, truncated, other key or associated data
+    │   ├── JournalTooLarge
+    │   └── ReplayDivergence                    replay gave another outcome than the record
+    ├── StoreError
+    │   ├── StoreConflict                       someone else wrote in between
+    │   └── RecordNotFound (LookupError)
+    ├── SandboxUnavailableError (RuntimeError)  a layer of the jail is missing and `sandbox="require"`
+    ├── EngineUnavailableError (RuntimeError)   the guest or the toolbox is not built, or does not start
+    ├── ImageError (ValueError)                 an image that is out of bounds
+    └── ProtocolViolation (RuntimeError)        a worker sent what no worker of ours sends
+
+Every class has a stable `code`, says whether the same call may succeed later (`retryable`), and takes its text from the host:
+nothing that a guest writes decides which class is raised.
+"""
+
+from __future__ import annotations
+
+__all__ = (
+    "CompileError",
+    "DeadlockError",
+    "EngineUnavailableError",
+    "GloveportError",
+    "ImageError",
+    "JavaScriptError",
+    "JournalError",
+    "JournalTooLarge",
+    "MemoryLimitExceeded",
+    "NotPausedError",
+    "ProtocolViolation",
+    "RecordNotFound",
+    "ReplayDivergence",
+    "ResultTooLarge",
+    "RunCancelled",
+    "RunError",
+    "RuntimeTimeout",
+    "SandboxUnavailableError",
+    "SandboxWarning",
+    "SealError",
+    "SessionBusyError",
+    "SessionClosedError",
+    "SessionError",
+    "SessionPausedError",
+    "StaleStepError",
+    "StoreConflict",
+    "StoreError",
+    "ToolArgumentError",
+    "ToolBudgetError",
+    "ToolDeniedError",
+    "ToolError",
+    "ToolNotFoundError",
+    "ToolTimeoutError",
+    "ValueCrossingError",
+    "WorkerCrashed",
+)
+
+
+class GloveportError(Exception):
+    """Base of all of them."""
+
+    code: str = "error"
+    """A stable, lower-case identifier for programs."""
+    retryable: bool = False
+    """Whether the same call can succeed later without a change (a busy session, a crashed worker)."""
+
+
+class SandboxWarning(UserWarning):
+    """`sandbox="auto"` started with layers of the jail missing; the text lists them."""
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SessionError(GloveportError, RuntimeError):
+    """The session cannot do what was asked; it is unchanged."""
+
+    code = "session"
+
+
+class SessionClosedError(SessionError):
+    """The session is closed. Make a new one, or `load` a dump."""
+
+    code = "session_closed"
+
+
+class SessionBusyError(SessionError):
+    """Another thread or task is using the session at this moment. Any thread may use it, one at a time."""
+
+    code = "session_busy"
+    retryable = True
+
+
+class SessionPausedError(SessionError):
+    """The session waits at a tool call (`session.pending`); `resume` it first."""
+
+    code = "session_paused"
+
+
+class NotPausedError(SessionError):
+    """The session does not wait at any tool call."""
+
+    code = "not_paused"
+
+
+class StaleStepError(SessionError):
+    """The step is not the call that the session waits at: it was answered already, or belongs to another session."""
+
+    code = "stale_step"
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RunError(GloveportError):
+    """A run failed on the host's side. The session goes on.
+
+    Unless the class says that the run completed, the session was rolled back to the state before the run, the run's tool
+    calls stay charged, and `lost_runs` counts it.
+    """
+
+    code = "run"
+
+
+class RuntimeTimeout(RunError, TimeoutError):
+    """The run used up its computing time (`timeout`) or its waiting time (`max_pause`)."""
+
+    code = "timeout"
+
+
+class MemoryLimitExceeded(RunError, MemoryError):
+    """The guest needed more than `max_memory`."""
+
+    code = "out_of_memory"
+
+
+class WorkerCrashed(RunError, RuntimeError):
+    """The worker died or had to be killed during the run."""
+
+    code = "worker_crashed"
+    retryable = True
+
+
+class RunCancelled(RunError):
+    """The caller cancelled the run."""
+
+    code = "cancelled"
+
+
+class DeadlockError(RunError):
+    """The code waits for a promise that nothing can settle. The run itself completed; its state is kept."""
+
+    code = "deadlock"
+
+
+class ResultTooLarge(RunError, ValueError):
+    """The value is larger than `max_result_bytes` as JSON. The run itself completed; its state is kept."""
+
+    code = "result_too_large"
+
+
+class JavaScriptError(GloveportError):
+    """The guest's code threw, or does not compile. Text and name are the guest's choice: treat them as data."""
+
+    code = "javascript"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        name: str = "Error",
+        line: int = 0,
+        column: int = 0,
+        stack: str = "",
+        source_line: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.name = name
+        """The JavaScript name: `"TypeError"`, a tool's exception class, or what the guest chose."""
+        self.message = message
+        self.line = line
+        """1-based line in the code as it was given; 0 when unknown."""
+        self.column = column
+        self.stack = stack
+        self.source_line = source_line
+        """The text of that line, shortened."""
+
+    def __str__(self) -> str:
+        where = f" (line {self.line}{f':{self.column}' if self.column else ''})" if self.line else ""
+        return f"{self.name}: {self.message}{where}"
+
+
+class CompileError(GloveportError, ValueError):
+    """A source does not compile; says where, in the lines of the source as it was given."""
+
+    code = "compile"
+
+    def __init__(self, message: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+# ── tools and values ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ToolError(GloveportError):
+    """Base of what tools and the host raise for the guest to catch."""
+
+    code = "tool"
+
+
+class ToolBudgetError(ToolError):
+    """No call is left in a budget."""
+
+    code = "tool_budget"
+
+
+class ToolNotFoundError(ToolError, LookupError):
+    """No tool has that name."""
+
+    code = "tool_not_found"
+
+
+class ToolArgumentError(ToolError, TypeError):
+    """The arguments of a call do not fit the tool."""
+
+    code = "tool_argument"
+
+
+class ToolTimeoutError(ToolError, TimeoutError):
+    """The tool did not answer within `tool_timeout`."""
+
+    code = "tool_timeout"
+
+
+class ToolDeniedError(ToolError, PermissionError):
+    """The policy, or a person, refused the call."""
+
+    code = "tool_denied"
+
+
+class ValueCrossingError(GloveportError, TypeError):
+    """A value has no counterpart on the other side; the text names where it is."""
+
+    code = "value"
+
+
+# ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class JournalError(GloveportError, ValueError):
+    """A stored session cannot be saved or loaded."""
+
+    code = "journal"
+
+
+class SealError(JournalError):
+    """The blob is not authentic under this key and associated data. Nothing was started for it."""
+
+    code = "seal"
+
+
+class JournalTooLarge(JournalError):
+    """The blob is larger than `max_journal_bytes`."""
+
+    code = "journal_too_large"
+
+
+class ReplayDivergence(JournalError):
+    """Replaying the journal gave another outcome than the one recorded. The stored session is unchanged."""
+
+    code = "replay_divergence"
+
+
+class StoreError(GloveportError):
+    """A store cannot do what was asked."""
+
+    code = "store"
+
+
+class StoreConflict(StoreError):
+    """The record changed since it was read. Read it again and decide anew."""
+
+    code = "store_conflict"
+    retryable = True
+
+
+class RecordNotFound(StoreError, LookupError):
+    """No record has that key."""
+
+    code = "record_not_found"
+
+
+# ── what it runs on ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SandboxUnavailableError(GloveportError, RuntimeError):
+    """`sandbox="require"` and a layer is missing, or the self-test could do a forbidden thing."""
+
+    code = "sandbox_unavailable"
+
+
+class EngineUnavailableError(GloveportError, RuntimeError):
+    """A part that gloveport needs is not built or does not start; the text says how to get it."""
+
+    code = "engine_unavailable"
+
+
+class ImageError(GloveportError, ValueError):
+    """A heap image is malformed or out of bounds; nothing was changed."""
+
+    code = "image"
+
+
+class ProtocolViolation(GloveportError, RuntimeError):
+    """A worker sent bytes that no worker of ours sends. It is killed."""
+
+    code = "protocol"

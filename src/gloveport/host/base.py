@@ -1,0 +1,296 @@
+"""What the blocking and the awaiting session have in common: construction, misuse, and everything that needs no waiting."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import secrets
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from .. import _version
+from ..core.commands import Answer
+from ..core.saved import SavedSession, decode_saved, encode_saved
+from ..core.seal import seal, unseal
+from ..core.session import Session
+from ..errors import JournalError, JournalTooLarge, SessionBusyError, StaleStepError
+from ..policy import Limits
+from ..tools.prompt import describe_tools
+from ..tools.typescript import typescript_stubs
+from ..types import Done, Failed, Step, ToolCall
+from .driver import Driver
+from .options import Clock, Options, SessionOptions, Tools, build_options
+from .reaper import pause_reaper
+
+__all__ = ("BaseSandbox", "Unpack")
+
+from typing import Unpack
+
+_MIB = 1024 * 1024
+_UNSET: Any = object()
+
+
+class BaseSandbox:
+    """Not for use by itself: see `AgentSandbox` and `AsyncAgentSandbox`."""
+
+    _driver: Driver
+
+    def __init__(
+        self,
+        tools: Tools,
+        *,
+        max_tool_calls: int | None = None,
+        namespace: str | None = None,
+        clock: Clock = None,
+        random_seed: int | None = None,
+        timeout: float | None = None,
+        max_pause: float = 600.0,
+        max_journal_bytes: int = 8 * _MIB,
+        max_output_bytes: int = 64 * 1024,
+        max_result_bytes: int = 1 * _MIB,
+        **options: Unpack[SessionOptions],
+    ) -> None:
+        self._prepare(
+            build_options(
+                tools,
+                max_tool_calls=max_tool_calls,
+                namespace=namespace,
+                clock=clock,
+                random_seed=random_seed,
+                timeout=timeout,
+                max_pause=max_pause,
+                max_journal_bytes=max_journal_bytes,
+                max_output_bytes=max_output_bytes,
+                max_result_bytes=max_result_bytes,
+                more=options,
+            )
+        )
+
+    def _prepare(self, options: Options) -> None:
+        self._options = options
+        self._core = Session(
+            session_id=secrets.token_hex(16),
+            identity=options.identity,
+            limits=options.limits,
+            tools=options.infos,
+            console=options.on_console,
+            sequential=options.sequential,
+        )
+        self._driver = self._make_driver(options)
+        self._use = threading.Lock()
+        self._paused_at = 0.0
+        self._pause_token = 0
+
+    def _make_driver(self, options: Options) -> Driver:
+        raise NotImplementedError
+
+    # ── what needs no waiting ────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def pending(self) -> ToolCall | None:
+        """The call that the session is paused at, also after `load`; else `None`."""
+        return self._core.pending
+
+    @property
+    def calls_made(self) -> int:
+        """Tool calls charged over the session's life."""
+        return self._core.budget.made
+
+    @property
+    def calls_remaining(self) -> int | None:
+        """Tool calls that are left of `max_tool_calls`; `None` without a limit."""
+        return self._core.budget.remaining
+
+    @property
+    def clock(self) -> dt.datetime:
+        """Where the session's clock began (UTC). Inside, it advances by what timers and tools take."""
+        return dt.datetime.fromtimestamp(self._core.identity.clock_ms / 1000, dt.timezone.utc)
+
+    @property
+    def random_seed(self) -> int:
+        """The seed of `Math.random`."""
+        return self._core.identity.seed
+
+    @property
+    def lost_runs(self) -> int:
+        """Runs that were rolled back: timeouts, out of memory, crashes, cancellations. Their calls stay charged."""
+        return self._core.lost_runs
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tools, by the names they were given."""
+        return tuple(spec.name for spec in self._options.specs.values())
+
+    @property
+    def session_id(self) -> str:
+        """Unique; the same through `dump` and `load`. A fork has its own."""
+        return self._core.id
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The worker's process id, while there is one."""
+        link = self._driver.link
+        return None if link is None else link.pid
+
+    def is_closed(self) -> bool:
+        """Whether the session is closed."""
+        return self._core.closed
+
+    def describe_tools(self) -> str:
+        """A block for the system prompt: how to write code here, and each tool's signature, text and an example."""
+        return describe_tools(
+            self._options.specs, namespace=self._core.identity.namespace, limits=self._options.limits,
+            frozen_clock=self._core.identity.frozen_clock,
+        )
+
+    def typescript_stubs(self) -> str:
+        """The tools as a `.d.ts` file."""
+        return typescript_stubs(self._options.specs, namespace=self._core.identity.namespace)
+
+    def __repr__(self) -> str:
+        core = self._core
+        state = "closed" if core.closed else "paused" if core.run is not None else "open"
+        return f"{type(self).__name__}(tools={list(self.tool_names)!r}, {state}, calls={core.budget.made})"
+
+    # ── shared parts of the operations ───────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _exclusive(self) -> Generator[None]:
+        if not self._use.acquire(blocking=False):
+            raise SessionBusyError(
+                "the session is in use by another thread or task (or by the tool that it waits for); use it from one at a time"
+            )
+        try:
+            yield
+        finally:
+            self._use.release()
+
+    @staticmethod
+    def _check_code(code: object) -> str:
+        if not isinstance(code, str):
+            raise TypeError(f"the code must be a string, not {type(code).__name__}")
+        return code
+
+    def _paused(self, step: Step) -> Step:
+        """Note the time of a pause, and have it ended at `max_pause`."""
+        if isinstance(step, ToolCall) and self._core.run is not None:
+            self._paused_at = time.monotonic()
+            self._pause_token = pause_reaper().watch(self, max(0.0, self._core.run.pause_left) + 0.01)
+        return step
+
+    def _expire_pause(self, token: int) -> None:
+        """Called by the reaper's thread."""
+        if token != self._pause_token or not self._use.acquire(blocking=False):
+            return
+        try:
+            if token == self._pause_token and self._core.run is not None and not self._core.closed:
+                self._core.expire()
+                self._driver.cancel()
+                self._driver.release()
+        finally:
+            self._use.release()
+
+    def _pause_length(self) -> float:
+        self._pause_token = 0
+        return time.monotonic() - self._paused_at
+
+    def _answer(self, step: ToolCall, value: Any, error: BaseException | None) -> Answer:
+        self._core.check_step(step)
+        if error is None:
+            return self._driver.bridge.value(step.call_id, None if value is _UNSET else value)
+        if value is not _UNSET:
+            raise TypeError("resume() takes a value or error=, not both")
+        if not isinstance(error, Exception):
+            raise TypeError(f"error= must be an Exception instance, not {error!r}")
+        return self._driver.bridge.failure(step.call_id, error)
+
+    @staticmethod
+    def _value_of(step: Done | Failed) -> Any:
+        if isinstance(step, Failed):
+            raise step.error
+        return step.value
+
+    def _check_call(self, step: ToolCall) -> None:
+        self._core.check_open()
+        if not isinstance(step, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"call() takes a ToolCall, not {type(step).__name__}")
+        if step.name not in self.tool_names:
+            raise StaleStepError(f"`{step.name}` is not a tool of this session")
+
+    def _sealed(self, saved: SavedSession, key: bytes, associated_data: bytes) -> bytes:
+        blob = seal(encode_saved(saved), key, associated_data)
+        most = self._options.limits.max_journal_bytes
+        if len(blob) > most:
+            raise JournalTooLarge(
+                f"the dump has {len(blob)} bytes; max_journal_bytes allows {most}. The session goes on; "
+                "free what it keeps on globalThis, or allow more"
+            )
+        return blob
+
+    def _save_steps(self, *, journal: bool = False) -> Generator[Any, Any, Any]:
+        return self._core.save(release=_version.__version__, guest=self._driver.engine.build, journal=journal)
+
+    @classmethod
+    def _opened(
+        cls,
+        blob: bytes,
+        key: bytes,
+        tools: Tools,
+        *,
+        timeout: float | None,
+        max_pause: float,
+        max_journal_bytes: int,
+        associated_data: bytes,
+        options: SessionOptions,
+    ) -> tuple[Self, SavedSession]:
+        """Authenticate, decode and check; nothing is started yet."""
+        saved = decode_saved(unseal(blob, key, associated_data, max_bytes=max_journal_bytes))
+        built = build_options(
+            tools,
+            max_tool_calls=None,
+            namespace=saved.identity.namespace,
+            clock=None,
+            random_seed=None,
+            timeout=timeout,
+            max_pause=max_pause,
+            max_journal_bytes=max_journal_bytes,
+            max_output_bytes=saved.max_output_bytes,
+            max_result_bytes=saved.max_result_bytes,
+            more=options,
+        )
+        _check_identity(saved, built)
+        limits = dataclasses.replace(built.limits, max_tool_calls=saved.budget.limit, tool_budgets=saved.budget.tool_limits)
+        return cls._made(built.with_identity(saved.identity, limits)), saved
+
+    @classmethod
+    def _made(cls, options: Options) -> Self:
+        session = cls.__new__(cls)
+        BaseSandbox._prepare(session, options)
+        return session
+
+    def _forked(self, saved: SavedSession, *, reseed: bool, calls: int | None) -> tuple[Self, SavedSession, int | None]:
+        branch = self._core.branch(saved, session_id=secrets.token_hex(16), calls=calls)
+        limits: Limits = dataclasses.replace(self._options.limits, max_tool_calls=branch.budget.limit, tool_budgets={})
+        child = self._made(self._options.with_identity(self._core.identity, limits))
+        return child, branch, secrets.randbits(64) if reseed else None
+
+    def _shut(self) -> None:
+        self._core.close()
+        self._driver.cancel()
+        self._driver.release()
+
+
+def _check_identity(saved: SavedSession, built: Options) -> None:
+    if saved.identity.tools != built.identity.tools:
+        missing = sorted(set(saved.identity.tools) - set(built.identity.tools))
+        extra = sorted(set(built.identity.tools) - set(saved.identity.tools))
+        raise JournalError(f"the session was made with other tools: missing here {missing}, not there {extra}")
+    if saved.identity.redact != built.identity.redact:
+        raise JournalError(f"the session was made with redact_host_errors={saved.identity.redact}; load it with the same")
+    if built.identity.bootstrap is not None and built.identity.bootstrap != saved.identity.bootstrap:
+        raise JournalError("the session was made with another bootstrap; load it with the same, or leave it out")
+    if saved.identity.engine != built.identity.engine:
+        raise JournalError(f"the session was made with engine={saved.identity.engine!r}; load it with the same")

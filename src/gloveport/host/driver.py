@@ -1,0 +1,139 @@
+"""What both drivers share: launched calls, their deadlines, and answers that come in from anywhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Protocol
+
+from ..core.commands import Answer, Boot, Cancel, Compile, Compiled, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay, Step
+from ..engines.wasm.link import Link
+from ..errors import ImageError
+from ..tools.bridge import Prepared, ToolBridge
+
+__all__ = ("Compiler", "Driver", "Engine")
+
+
+class Engine(Protocol):
+    """Makes guests."""
+
+    def open(self) -> Link: ...
+
+    async def open_async(self) -> Link: ...
+
+    @property
+    def build(self) -> str:
+        """SHA-256 of the guest build."""
+        ...
+
+
+class Compiler(Protocol):
+    """Compiles the model's code."""
+
+    def compile(self, source: str) -> Compiled: ...
+
+    async def compile_async(self, source: str) -> Compiled: ...
+
+
+class Driver:
+    """Launched calls of one session. A call that was cancelled or is late is forgotten; what it still answers is dropped."""
+
+    def __init__(self, engine: Engine, compiler: Compiler, bridge: ToolBridge, tool_timeout: float | None) -> None:
+        self.engine = engine
+        self.compiler = compiler
+        self.bridge = bridge
+        self.link: Link | None = None
+        self._tool_timeout = tool_timeout
+        self._running: dict[int, tuple[str, float]] = {}
+        """Call id → tool and deadline (0 without one) of what has no answer yet."""
+        self._ready: deque[Answer] = deque()
+
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def launch(self, call: OpenCall) -> None:
+        """Start a tool, or answer at once when its arguments do not fit."""
+        prepared = self.bridge.prepare(call)
+        if isinstance(prepared, Answer):
+            self._ready.append(prepared)
+            return
+        limit = self._tool_timeout
+        self._running[call.id] = (prepared.spec.name, time.monotonic() + limit if limit else 0.0)
+        self.start_tool(prepared)
+
+    def start_tool(self, prepared: Prepared) -> None:
+        """Begin; `finish` has to be called with what came of it."""
+        raise NotImplementedError
+
+    def finish(self, prepared: Prepared, value: Any, error: BaseException | None) -> bool:
+        """Take in a result, in the session's own thread. Gives whether anyone still wants it."""
+        if self._running.pop(prepared.call_id, None) is None:
+            return False
+        if error is None:
+            self._ready.append(self.bridge.answer(prepared.call_id, prepared.spec.name, value))
+        else:
+            self._ready.append(self.bridge.failure(prepared.call_id, error))
+        return True
+
+    def patience(self, timeout: float) -> float:
+        """Seconds to wait: until `timeout`, or until the first tool is late."""
+        if not self._tool_timeout or not self._running:
+            return timeout
+        first = min(deadline for _, deadline in self._running.values())
+        return min(timeout, max(0.0, first - time.monotonic()))
+
+    def give_up_late(self) -> None:
+        """Answer for the tools that are late."""
+        if not self._tool_timeout:
+            return
+        now = time.monotonic()
+        for call_id, (name, deadline) in list(self._running.items()):
+            if deadline <= now:
+                del self._running[call_id]
+                self.abandon_tool(call_id)
+                self._ready.append(self.bridge.late(call_id, name, self._tool_timeout))
+
+    def abandon_tool(self, call_id: int) -> None:
+        """Stop a tool if that is possible."""
+
+    def cancel(self) -> None:
+        """Forget every launched call."""
+        for call_id in list(self._running):
+            self.abandon_tool(call_id)
+        self._running.clear()
+        self._ready.clear()
+
+    def take_ready(self) -> list[Answer]:
+        """The answers so far."""
+        answers = list(self._ready)
+        self._ready.clear()
+        return answers
+
+    # ── the guest ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def need_link(self) -> Link:
+        """The line to the guest, or `LinkLost`."""
+        if self.link is None:
+            raise LinkLost("died", "the worker is gone")
+        return self.link
+
+    def release(self) -> None:
+        """Give the guest back."""
+        link, self.link = self.link, None
+        if link is not None:
+            link.close()
+
+    def perform_now(self, command: Any) -> None:
+        """The commands that need no waiting."""
+        if isinstance(command, Launch):
+            self.launch(command.call)
+        elif isinstance(command, Cancel):
+            self.cancel()
+        elif isinstance(command, Release):
+            self.release()
+        else:  # pragma: no cover  a command without a driver is a mistake in this package
+            raise TypeError(f"no driver for {command!r}")
+
+
+GUEST_COMMANDS = (Step, Replay, Dump, Load)
+THROWN = (LinkLost, ImageError)
+__all__ += ("GUEST_COMMANDS", "THROWN", "Boot", "Compile")

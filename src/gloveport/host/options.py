@@ -1,0 +1,188 @@
+"""What a session is made with: checked, completed, and turned into the parts that the drivers need."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypedDict, get_args
+
+from ..core.saved import Identity
+from ..core.session import ToolInfo
+from ..engines.defaults import toolbox
+from ..engines.wasm.engine import WasmEngine
+from ..policy import Isolation, Limits, SandboxMode
+from ..tools.bridge import ToolBridge
+from ..tools.spec import ToolSpec, build_specs
+from ..types import RuntimeConfig, SchemaTool
+
+__all__ = ("Clock", "Options", "SessionOptions", "Tools")
+
+Tools = Mapping[str, Callable[..., Any] | SchemaTool | Mapping[str, Any]] | Sequence[
+    Callable[..., Any] | SchemaTool | Mapping[str, Any]
+]
+Clock = dt.datetime | float | Literal["frozen"] | None
+
+_DEFAULTS: Final = Limits()
+
+
+class SessionOptions(TypedDict, total=False):
+    """The keyword options that a session and an `IsolatedRuntime` have in common."""
+
+    config: RuntimeConfig | None
+    """The same as one object; a keyword wins over it."""
+    max_memory: int
+    """Bytes of guest memory (default 256 MiB)."""
+    tool_timeout: float | None
+    """Seconds per tool call that the session runs itself (default: no limit but `max_pause`)."""
+    tool_budgets: Mapping[str, int]
+    """Calls per tool over the session's life."""
+    max_host_calls: int | None
+    """Tool calls in one run."""
+    max_inflight_host_calls: int
+    """Tool calls at the same time, plus one (default 64, so 63 calls)."""
+    sequential: bool
+    """Answer one tool call at a time."""
+    redact_host_errors: bool
+    """Show the guest only the class name of a tool's error (default)."""
+    expose_host_errors: tuple[type[BaseException], ...]
+    """Classes whose text the guest may read all the same."""
+    sandbox: SandboxMode
+    """`"require"` (default) refuses to run without the whole jail, `"auto"` warns, `"off"` has none."""
+    isolation: Isolation
+    """`"process"` (default): a worker per session. `"shared"`: one for a `group`. `"inline"`: this process, trusted code only."""
+    group: str
+    """Which sessions share a worker under `isolation="shared"`."""
+    engine: Literal["wasm"]
+    """What executes the code."""
+    on_console: Callable[[str, str], None] | None
+    """Called as `on_console(stream, text)` as output arrives."""
+    bootstrap: str | None
+    """JavaScript evaluated once, before the first run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Everything of a session that is not state."""
+
+    limits: Limits
+    identity: Identity
+    specs: Mapping[str, ToolSpec]
+    bridge: ToolBridge
+    engine: WasmEngine
+    compiler: Any
+    sequential: bool
+    on_console: Callable[[str, str], None] | None
+
+    @property
+    def infos(self) -> dict[str, ToolInfo]:
+        """The tools as the core knows them."""
+        return {js: ToolInfo(spec.name, js, spec.sequential) for js, spec in self.specs.items()}
+
+    def with_identity(self, identity: Identity, limits: Limits) -> Options:
+        """The same for a stored session."""
+        return dataclasses.replace(self, identity=identity, limits=limits)
+
+
+def build_options(
+    tools: Tools,
+    *,
+    max_tool_calls: int | None,
+    namespace: str | None,
+    clock: Clock,
+    random_seed: int | None,
+    timeout: float | None,
+    max_pause: float,
+    max_journal_bytes: int,
+    max_output_bytes: int,
+    max_result_bytes: int,
+    more: SessionOptions,
+) -> Options:
+    """Check and complete. Raises `TypeError` or `ValueError` naming the option."""
+    unknown = sorted(set(more) - set(SessionOptions.__annotations__))
+    if unknown:
+        known = ", ".join(sorted(SessionOptions.__annotations__))
+        raise TypeError(f"unknown option {unknown[0]!r}; beside the named ones there are: {known}")
+    config = more.get("config") or RuntimeConfig()
+    specs = build_specs(tools, namespace=namespace)
+    inflight = more.get("max_inflight_host_calls", _DEFAULTS.max_inflight + 1)
+    limits = Limits(
+        timeout=_first(timeout, config.timeout, _DEFAULTS.timeout),
+        max_pause=max_pause,
+        tool_timeout=more.get("tool_timeout"),
+        max_memory=_first(more.get("max_memory"), config.max_memory, _DEFAULTS.max_memory),
+        max_output_bytes=max_output_bytes,
+        max_result_bytes=max_result_bytes,
+        max_journal_bytes=max_journal_bytes,
+        max_tool_calls=max_tool_calls,
+        tool_budgets=dict(more.get("tool_budgets") or {}),
+        max_host_calls=more.get("max_host_calls"),
+        max_inflight=inflight - 1 if type(inflight) is int else inflight,
+    )
+    redact = more.get("redact_host_errors", True)
+    identity = Identity(
+        clock_ms=_clock_ms(clock),
+        seed=_seed(random_seed),
+        frozen_clock=clock == "frozen",
+        namespace=namespace,
+        tools=tuple(sorted(spec.name for spec in specs.values())),
+        redact=redact,
+        bootstrap=more.get("bootstrap", config.bootstrap),
+    )
+    return Options(
+        limits,
+        identity,
+        specs,
+        ToolBridge(specs, redact=redact, expose=tuple(more.get("expose_host_errors") or ())),
+        _engine(more, limits),
+        toolbox(_choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode))),
+        bool(more.get("sequential", False)),
+        more.get("on_console", config.on_console),
+    )
+
+
+def _engine(more: SessionOptions, limits: Limits) -> WasmEngine:
+    if more.get("engine", "wasm") != "wasm":
+        raise ValueError(f"`engine` must be 'wasm', not {more.get('engine')!r}")
+    return WasmEngine(
+        isolation=_choice("isolation", more.get("isolation", "process"), get_args(Isolation)),
+        sandbox=_choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode)),
+        max_memory=limits.max_memory,
+        group=more.get("group", "default"),
+    )
+
+
+def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
+    if value not in allowed:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    return value
+
+
+def _first(*values: Any) -> Any:
+    return next(value for value in values if value is not None)
+
+
+def _clock_ms(clock: Clock) -> float:
+    if clock is None or clock == "frozen":
+        return float(int(time.time() * 1000))
+    if isinstance(clock, dt.datetime):
+        aware = clock if clock.tzinfo else clock.replace(tzinfo=dt.timezone.utc)
+        return float(int(aware.timestamp() * 1000))
+    if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not math.isfinite(clock):
+        raise TypeError(f"`clock` must be a datetime, epoch seconds or 'frozen', not {clock!r}")
+    if abs(clock) > 8.64e12:  # ECMA-262 21.4.1.1: times reach 100,000,000 days from the epoch
+        raise ValueError(f"`clock` must be epoch seconds within ±8.64e12, not {clock!r}")
+    return float(int(clock * 1000))
+
+
+def _seed(seed: int | None) -> int:
+    if seed is None:
+        return secrets.randbits(32)
+    if isinstance(seed, bool) or not isinstance(seed, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"`random_seed` must be an integer, not {seed!r}")
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"`random_seed` must be between 0 and 2**64-1, not {seed}")
+    return seed

@@ -1,0 +1,66 @@
+"""One background event loop per process, for async tools of blocking sessions. Started by the first of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any
+
+__all__ = ("Portal", "portal")
+
+
+class Portal:
+    """An event loop in a daemon thread."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    def submit(
+        self, function: Callable[[], Awaitable[Any]], deliver: Callable[[Any, BaseException | None], None]
+    ) -> Future[None]:
+        """Await `function()` on the loop; `deliver(value, error)` is called there."""
+
+        async def job() -> None:
+            try:
+                value = await function()
+            except BaseException as error:  # noqa: BLE001  handed over, whatever it is
+                deliver(None, error)
+                return
+            deliver(value, None)
+
+        return asyncio.run_coroutine_threadsafe(job(), self._running())
+
+    def run(self, function: Callable[[], Awaitable[Any]]) -> Any:
+        """Await `function()` on the loop and block for its value."""
+
+        async def job() -> Any:
+            return await function()
+
+        return asyncio.run_coroutine_threadsafe(job(), self._running()).result()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="gloveport-portal", daemon=True).start()
+            return self._loop
+
+
+_current = Portal()
+
+
+def portal() -> Portal:
+    """This process's background loop."""
+    return _current
+
+
+def _renew() -> None:
+    global _current  # noqa: PLW0603  threads do not survive a fork
+    _current = Portal()
+
+
+os.register_at_fork(after_in_child=_renew)

@@ -1,0 +1,160 @@
+"""`AsyncAgentSandbox`: a session for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from ..errors import SessionBusyError
+from ..types import Done, ExecutionResult, Failed, Step, ToolCall
+from .async_driver import AsyncDriver
+from .base import _UNSET, BaseSandbox  # pyright: ignore[reportPrivateUsage]
+from .options import Options, SessionOptions, Tools
+
+__all__ = ("AsyncAgentSandbox",)
+
+_MIB = 1024 * 1024
+
+
+class AsyncAgentSandbox(BaseSandbox):
+    """`AgentSandbox` with coroutine methods and no thread per session. Dumps of the two are interchangeable.
+
+    The constructor starts nothing: the first use does, or `async with`, or `await AsyncAgentSandbox.create(…)`. A cancelled run is
+    rolled back and the session goes on. A tool that raises something that is not an `Exception` (`SystemExit`,
+    `KeyboardInterrupt`) leaves the session paused at that call, and the exception reaches whoever awaits `run`.
+    """
+
+    _driver: AsyncDriver
+
+    @classmethod
+    async def create(cls, tools: Tools, **options: Any) -> Self:
+        """A session whose worker is ready."""
+        session = cls(tools, **options)
+        await session._started()
+        return session
+
+    def _make_driver(self, options: Options) -> AsyncDriver:
+        self._core.fatal_pauses = True
+        return AsyncDriver(options.engine, options.compiler, options.bridge, options.limits.tool_timeout)
+
+    async def _started(self) -> None:
+        with self._exclusive():
+            try:
+                await self._driver.drive(self._core.boot())
+            except BaseException:
+                self._shut()
+                raise
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, code: str) -> Any:
+        """Run code with the real tools and give its value, or raise what it failed with. See `AgentSandbox.run`."""
+        return self._value_of(await self._execute(code))
+
+    async def execute(self, code: str) -> ExecutionResult:
+        """Run code with the real tools and give one bounded result. Raises only for misuse."""
+        return (await self._execute(code)).to_result()
+
+    async def _execute(self, code: str) -> Done | Failed:
+        self._check_code(code)
+        with self._exclusive():
+            try:
+                return await self._driver.drive(self._core.execute(code))
+            finally:
+                if self._core.run is not None:  # a tool's SystemExit left it paused
+                    self._paused(self._core.pending)  # pyright: ignore[reportArgumentType]
+
+    async def start(self, code: str) -> Step:
+        """Run code to its first tool call and hand that out instead of making it."""
+        self._check_code(code)
+        with self._exclusive():
+            return self._paused(await self._driver.drive(self._core.start(code)))
+
+    async def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
+        """Answer the call that the session is paused at. See `AgentSandbox.resume`."""
+        with self._exclusive():
+            answer = self._answer(step, value, error)
+            return self._paused(await self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+
+    async def call(self, step: ToolCall) -> Any:
+        """Run the real tool for a call, and give its value or raise what it raises. Sync tools run in a thread."""
+        self._check_call(step)
+        prepared = self._driver.bridge.prepare_step(step)
+        value = prepared.invoke() if prepared.spec.is_async else await asyncio.to_thread(prepared.invoke)
+        return await value if asyncio.iscoroutine(value) else value
+
+    # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def dump(self, key: bytes, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
+        """The session as one sealed blob. See `AgentSandbox.dump`."""
+        with self._exclusive():
+            return self._sealed(await self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
+
+    @classmethod
+    async def load(
+        cls,
+        blob: bytes,
+        key: bytes,
+        tools: Tools,
+        *,
+        timeout: float | None = None,
+        max_pause: float = 600.0,
+        max_journal_bytes: int = 8 * _MIB,
+        associated_data: bytes = b"",
+        **options: Unpack[SessionOptions],
+    ) -> Self:
+        """A saved session. See `AgentSandbox.load`."""
+        session, saved = cls._opened(
+            blob,
+            key,
+            tools,
+            timeout=timeout,
+            max_pause=max_pause,
+            max_journal_bytes=max_journal_bytes,
+            associated_data=associated_data,
+            options=options,
+        )
+        return await session._restored(saved)
+
+    async def _restored(self, saved: Any) -> Self:
+        try:
+            await self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
+        except BaseException:
+            self._shut()
+            raise
+        if self.pending is not None:
+            self._paused(self.pending)
+        return self
+
+    async def fork(self, *, reseed: bool = False, calls: int | None = None) -> Self:
+        """A second session with the same state. See `AgentSandbox.fork`."""
+        with self._exclusive():
+            saved = await self._driver.drive(self._save_steps())
+            child, branch, seed = self._forked(saved, reseed=reseed, calls=calls)
+        await child._restored(branch)
+        if seed is not None:
+            await child._driver.drive(child._core.reseed(seed))
+        return child
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def close(self) -> None:
+        """End the session and its worker, also while paused or in use by another task. Idempotent."""
+        try:
+            with self._exclusive():
+                self._shut()
+        except SessionBusyError:
+            self._core.closed = True
+            link = self._driver.link
+            if link is not None:
+                link.abort()
+
+    async def __aenter__(self) -> Self:
+        await self._started()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

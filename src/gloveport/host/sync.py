@@ -1,0 +1,179 @@
+"""`AgentSandbox`: a session for blocking code."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from ..errors import SessionBusyError
+from ..types import Done, ExecutionResult, Failed, Step, ToolCall
+from .base import _UNSET, BaseSandbox  # pyright: ignore[reportPrivateUsage]
+from .options import Options, SessionOptions, Tools
+from .portal import portal
+from .sync_driver import SyncDriver
+
+__all__ = ("AgentSandbox",)
+
+_MIB = 1024 * 1024
+
+
+class AgentSandbox(BaseSandbox):
+    """A session: code that a model wrote calls your tools, keeps its state, and can be paused, saved and forked.
+
+    `tools` maps names to callables (sync or async) or to `SchemaTool`s (or mappings with their keys); a sequence of schema tools
+    or callables works too.
+
+    - `max_tool_calls`: calls over the session's life; further ones throw `ToolBudgetError` in the guest.
+    - `namespace`: install the tools on this global object (`tools.search(…)`) instead of as bare globals.
+    - `clock`: where the session's clock begins: a `datetime` (naive means UTC), epoch seconds, or `"frozen"` (now, and it never
+      moves). Default: now.
+    - `random_seed`: of `Math.random`, 0 to 2**64−1. Default: a random one.
+    - `timeout`: seconds of guest computing per run (default 30). Waiting for tools does not count.
+    - `max_pause`: seconds of waiting per run (default 600), for tools or for whoever has to resume it.
+    - `max_journal_bytes`, `max_output_bytes`, `max_result_bytes`: bytes of a dump, of each console stream, of a result as JSON.
+    - the rest: see `SessionOptions`.
+
+    Any thread may use a session, one at a time. A timeout, memory limit, crash or cancellation rolls back to the state before the
+    run; the session goes on, and `lost_runs` counts it. Close it, or use it as a context manager; a dropped one is cleaned up too.
+    """
+
+    _driver: SyncDriver
+
+    def __init__(self, tools: Tools, **options: Any) -> None:
+        super().__init__(tools, **options)
+        self._driver.drive(self._core.boot())
+
+    def _make_driver(self, options: Options) -> SyncDriver:
+        return SyncDriver(options.engine, options.compiler, options.bridge, options.limits.tool_timeout)
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, code: str) -> Any:
+        """Run code with the real tools and give its value, or raise what it failed with.
+
+        Raises `JavaScriptError` for what the code threw (a retry prompt for the model), a `RunError` for a failure on the host's
+        side; `TypeError`, `SessionClosedError`, `SessionPausedError` or `SessionBusyError` for misuse.
+        """
+        return self._value_of(self._execute(code))
+
+    def execute(self, code: str) -> ExecutionResult:
+        """Run code with the real tools and give one bounded result. Raises only for misuse."""
+        return self._execute(code).to_result()
+
+    def _execute(self, code: str) -> Done | Failed:
+        self._check_code(code)
+        with self._exclusive():
+            return self._driver.drive(self._core.execute(code))
+
+    def start(self, code: str) -> Step:
+        """Run code to its first tool call and hand that out instead of making it."""
+        self._check_code(code)
+        with self._exclusive():
+            return self._paused(self._driver.drive(self._core.start(code)))
+
+    def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
+        """Answer the call that the session is paused at, with a value or an error, and run to the next one.
+
+        Raises `StaleStepError` or `NotPausedError` for a call that it is not paused at and `ValueCrossingError` for a value that
+        cannot cross; the session is still answerable then.
+        """
+        with self._exclusive():
+            answer = self._answer(step, value, error)
+            return self._paused(self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+
+    def call(self, step: ToolCall) -> Any:
+        """Run the real tool for a call, and give its value or raise what it raises. Answers nothing by itself."""
+        self._check_call(step)
+        prepared = self._driver.bridge.prepare_step(step)
+        value = prepared.invoke()
+        if asyncio.iscoroutine(value):
+            return portal().run(lambda: value)
+        return value
+
+    # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def dump(self, key: bytes, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
+        """The session as one sealed blob, also while paused. Its size follows the live heap, not the history.
+
+        `key` has at least 16 bytes and is needed again by `load`, as is `associated_data` (at most 4096 bytes, not stored).
+        `journal=True` embeds the record of everything that happened, with which a later release can load the session even when it
+        no longer has this guest build. Signed, not encrypted: it holds code, heap and tool results in clear.
+        """
+        with self._exclusive():
+            return self._sealed(self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
+
+    @classmethod
+    def load(
+        cls,
+        blob: bytes,
+        key: bytes,
+        tools: Tools,
+        *,
+        timeout: float | None = None,
+        max_pause: float = 600.0,
+        max_journal_bytes: int = 8 * _MIB,
+        associated_data: bytes = b"",
+        **options: Unpack[SessionOptions],
+    ) -> Self:
+        """A saved session, in about a millisecond whatever it did before; tools are not called.
+
+        Clock, seed, budgets, namespace and result limits come from the blob. Raises `SealError` before anything is started unless
+        the blob is authentic, `JournalError` when it belongs to other tools, `ReplayDivergence` when a replay differs.
+        """
+        session, saved = cls._opened(
+            blob,
+            key,
+            tools,
+            timeout=timeout,
+            max_pause=max_pause,
+            max_journal_bytes=max_journal_bytes,
+            associated_data=associated_data,
+            options=options,
+        )
+        return session._restored(saved)
+
+    def _restored(self, saved: Any) -> Self:
+        try:
+            self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
+        except BaseException:
+            self._shut()
+            raise
+        if self.pending is not None:
+            self._paused(self.pending)
+        return self
+
+    def fork(self, *, reseed: bool = False, calls: int | None = None) -> Self:
+        """A second session with the same state, also while paused at a call.
+
+        The budget that is left is divided: `calls` go to the fork (default: half, rounded down). `reseed=True` gives it a random
+        stream of its own; otherwise both see the same numbers.
+        """
+        with self._exclusive():
+            saved = self._driver.drive(self._save_steps())
+            child, branch, seed = self._forked(saved, reseed=reseed, calls=calls)
+        child._restored(branch)
+        if seed is not None:
+            child._driver.drive(child._core.reseed(seed))
+        return child
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def close(self) -> None:
+        """End the session and its worker, also while paused or in use by another thread. Idempotent."""
+        try:
+            with self._exclusive():
+                self._shut()
+        except SessionBusyError:
+            self._core.closed = True
+            link = self._driver.link
+            if link is not None:
+                link.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

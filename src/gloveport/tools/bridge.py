@@ -1,0 +1,106 @@
+"""Between a guest's call and the real tool: arguments in, an answer out, errors redacted.
+
+Nothing of a tool's error but the class name reaches the guest, unless the session was made with `redact_host_errors=False`
+or the class is in `expose_host_errors`. Texts that gloveport writes itself for the guest are always shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..core.commands import Answer, OpenCall
+from ..errors import ToolArgumentError, ToolTimeoutError, ValueCrossingError
+from ..types import ToolCall
+from ..wire.values import UNDEFINED, decode_arguments, encode
+from .binding import bind_arguments
+from .spec import ToolSpec
+
+__all__ = ("Prepared", "ToolBridge")
+
+REDACTED: Final = "host function failed"
+_MAX_MESSAGE: Final = 4000
+
+
+class Prepared:
+    """A call that is ready to be made."""
+
+    __slots__ = ("arguments", "call_id", "keywords", "spec")
+
+    def __init__(self, call_id: int, spec: ToolSpec, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        self.call_id = call_id
+        self.spec = spec
+        self.arguments = arguments
+        self.keywords = keywords
+
+    def invoke(self) -> Any:
+        """Call the tool: its value, or for an async tool its coroutine."""
+        return self.spec.callable(*self.arguments, **self.keywords)
+
+
+class ToolBridge:
+    """The tools of one session, by the name the guest uses."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, ToolSpec],
+        *,
+        redact: bool = True,
+        expose: tuple[type[BaseException], ...] = (),
+    ) -> None:
+        self.specs = specs
+        self._by_name = {spec.name: spec for spec in specs.values()}
+        self._redact = redact
+        self._expose = expose
+
+    def prepare(self, call: OpenCall) -> Prepared | Answer:
+        """Decode and bind the arguments; an `Answer` when they do not fit."""
+        spec = self.specs[call.name]
+        try:
+            arguments, keywords = bind_arguments(spec, decode_arguments(call.args, call.flags))
+        except (ToolArgumentError, ValueCrossingError) as error:
+            return _error(call.id, "TypeError", str(error))
+        return Prepared(call.id, spec, arguments, keywords)
+
+    def prepare_step(self, step: ToolCall) -> Prepared:
+        """The same for a `ToolCall`; raises `ToolArgumentError`."""
+        spec = self._by_name[step.name]
+        # undefined became None on the way out: a parameter with a default gets None, as its author sees in step.args
+        arguments, keywords = bind_arguments(spec, [UNDEFINED if item is UNDEFINED else item for item in step.args])
+        return Prepared(step.call_id, spec, arguments, keywords)
+
+    def answer(self, call_id: int, name: str, value: Any) -> Answer:
+        """The answer for a value; a value that cannot cross becomes a `TypeError` in the guest."""
+        try:
+            return Answer(call_id, True, encode(value))
+        except ValueCrossingError as error:
+            return _error(call_id, "TypeError", f"the result of `{name}` cannot cross: {error}")
+
+    def value(self, call_id: int, value: Any) -> Answer:
+        """The answer for a value that the application gives; raises `ValueCrossingError` when it cannot cross."""
+        return Answer(call_id, True, encode(value))
+
+    def failure(self, call_id: int, error: BaseException) -> Answer:
+        """The answer for what a tool raised. What is not an `Exception` is not an answer; it is passed on."""
+        if not isinstance(error, Exception) or isinstance(error, asyncio.CancelledError):
+            return Answer(call_id, False, b"", error)
+        return _error(call_id, type(error).__name__, self.message(error))
+
+    def message(self, error: BaseException) -> str:
+        """What the guest may read of an error."""
+        if self._redact and not isinstance(error, (*self._expose, _Public)):
+            return REDACTED
+        return str(error)[:_MAX_MESSAGE]
+
+    def late(self, call_id: int, name: str, seconds: float) -> Answer:
+        """The answer for a tool that took longer than `tool_timeout`."""
+        return _error(call_id, ToolTimeoutError.__name__, f"`{name}` did not answer within {seconds:g} s")
+
+
+class _Public(Exception):
+    """Marks errors of our own that hold nothing of the application's."""
+
+
+def _error(call_id: int, name: str, message: str) -> Answer:
+    return Answer(call_id, False, encode({"name": name, "message": message[:_MAX_MESSAGE]}))

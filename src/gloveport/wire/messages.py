@@ -1,0 +1,234 @@
+"""The closed set of messages: what the host asks of a guest, and what a guest may answer."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from ..errors import ProtocolViolation
+
+__all__ = (
+    "INTERRUPTED",
+    "OK",
+    "OUT_OF_MEMORY",
+    "TRAP",
+    "Call",
+    "DoneMessage",
+    "FailMessage",
+    "Idle",
+    "Log",
+    "Message",
+    "Reply",
+    "Tail",
+    "answer_request",
+    "decode_output",
+    "decode_reply",
+    "open_request",
+    "reseed_request",
+    "run_request",
+    "tick_request",
+)
+
+OK: Final = 0
+INTERRUPTED: Final = 1
+TRAP: Final = 2
+OUT_OF_MEMORY: Final = 3
+
+TAGGED: Final = 1
+"""Flag: the value holds `{"$": tag}` objects."""
+SURROGATES: Final = 2
+"""Flag: the text holds lone surrogates as `\\uXXXX` escapes, which only the standard library's decoder accepts."""
+
+GC_REQUEST: Final = b"G"
+
+
+class Call(msgspec.Struct, tag_field="t", tag="call", frozen=True, gc=False):
+    """A tool was called; `a` holds the arguments, undecoded."""
+
+    id: int
+    n: str
+    a: msgspec.Raw
+    f: int = 0
+
+
+class Log(msgspec.Struct, tag_field="t", tag="log", frozen=True, gc=False):
+    """One console call."""
+
+    s: int
+    m: str
+    f: int = 0
+
+
+class Tail(msgspec.Struct, tag_field="t", tag="tail", frozen=True, gc=False):
+    """The kept end of a stream, after `lines` lines of `bytes` bytes that were dropped."""
+
+    s: int
+    m: str
+    lines: int
+    bytes: int
+    f: int = 0
+
+
+class DoneMessage(msgspec.Struct, tag_field="t", tag="done", frozen=True, gc=False):
+    """The run returned; without `v`, undefined."""
+
+    v: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    f: int = 0
+
+
+class FailMessage(msgspec.Struct, tag_field="t", tag="fail", frozen=True, gc=False):
+    """The run failed inside the guest."""
+
+    kind: str
+    name: str
+    message: str
+    stack: str = ""
+    line: int = 0
+    col: int = 0
+    f: int = 0
+
+
+class Idle(msgspec.Struct, tag_field="t", tag="idle", frozen=True, gc=False):
+    """The run waits: `calls` are open, and the next timer is due in `timer` ms."""
+
+    calls: int
+    timer: float | None
+    now: float
+    f: int = 0
+
+
+Message = Call | Log | Tail | DoneMessage | FailMessage | Idle
+
+_decoder = msgspec.json.Decoder(Message)
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """A worker's answer to one step."""
+
+    status: int
+    ns: int
+    """Nanoseconds that the guest computed."""
+    clock_reads: int
+    """How often this run has read the clock: tells a busy wait from a computation."""
+    output: bytes
+
+
+_REPLY = struct.Struct("<BQI")
+
+
+def decode_reply(body: bytes) -> Reply:
+    """The body of an `r` frame."""
+    if len(body) < _REPLY.size:
+        raise ProtocolViolation("a worker sent a truncated reply")
+    status, ns, reads = _REPLY.unpack_from(body)
+    if status > OUT_OF_MEMORY:
+        raise ProtocolViolation(f"a worker sent the unknown status {status}")
+    return Reply(status, ns, reads, body[_REPLY.size :])
+
+
+def decode_output(output: bytes) -> list[Message]:
+    """The messages of a guest's output. Anything but the closed set raises `ProtocolViolation`."""
+    messages: list[Message] = []
+    view = memoryview(output)
+    offset, end = 0, len(output)
+    while offset < end:
+        if end - offset < 4:
+            raise ProtocolViolation("a guest's output ends inside a length")
+        length = int.from_bytes(view[offset : offset + 4], "little")
+        offset += 4
+        if length > end - offset:
+            raise ProtocolViolation("a guest's output ends inside a message")
+        messages.append(_decode(view[offset : offset + length]))
+        offset += length
+    return messages
+
+
+def _decode(raw: memoryview) -> Message:
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _decode_surrogates(bytes(raw), error)
+    except RecursionError as error:
+        raise ProtocolViolation("a guest's message is nested too deep") from error
+
+
+def _decode_surrogates(raw: bytes, cause: Exception) -> Message:
+    """Lone surrogates: msgspec refuses their escapes, the standard library keeps them."""
+    try:
+        data = json.loads(raw)
+        if not isinstance(data, dict):
+            raise TypeError
+        fields = cast("dict[str, Any]", data)
+        if int(fields.get("f", 0)) & SURROGATES == 0:
+            raise TypeError
+        for key in ("a", "v"):
+            if key in fields:
+                fields[key] = msgspec.Raw(json.dumps(fields[key]).encode("ascii"))
+        return _FROM_DICT[fields.pop("t")](**fields)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ProtocolViolation(f"a guest's message is not of the protocol: {cause}") from cause
+
+
+_FROM_DICT: dict[str, Any] = {
+    "call": Call,
+    "log": Log,
+    "tail": Tail,
+    "done": DoneMessage,
+    "fail": FailMessage,
+    "idle": Idle,
+}
+
+
+# ── host → guest ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_U32 = struct.Struct("<I")
+_ANSWER = struct.Struct("<cdIBI")
+_TICK = struct.Struct("<cd")
+_RUN = struct.Struct("<cIII")
+
+
+def open_request(
+    *,
+    clock_ms: float,
+    seed: int,
+    frozen: bool,
+    namespace: str | None,
+    tools: Sequence[str],
+    bootstrap: str | None,
+) -> bytes:
+    """Installs the tools; once, on a fresh guest."""
+    options = {
+        "clock": clock_ms,
+        "seed": str(seed),
+        "frozen": frozen,
+        "namespace": namespace,
+        "tools": list(tools),
+        "bootstrap": bootstrap,
+    }
+    body = msgspec.json.encode(options)
+    return b"O" + _U32.pack(len(body)) + body
+
+
+def run_request(number: int, max_output_bytes: int, code: str) -> bytes:
+    """Evaluates what the compiler made."""
+    source = code.encode("utf-8", "surrogatepass")
+    return _RUN.pack(b"R", number, max_output_bytes, len(source)) + source
+
+
+def answer_request(advance_ms: float, call_id: int, ok: bool, payload: bytes) -> bytes:
+    """Settles one call."""
+    return _ANSWER.pack(b"A", advance_ms, call_id, ok, len(payload)) + payload
+
+
+def tick_request(advance_ms: float) -> bytes:
+    """Advances the clock and fires the timers that are due."""
+    return _TICK.pack(b"T", advance_ms)
+
+
+def reseed_request(seed: int) -> bytes:
+    """Starts a new random stream."""
+    return b"E" + struct.pack("<Q", seed)

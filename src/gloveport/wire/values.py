@@ -1,0 +1,305 @@
+"""Values between Python and the guest. The table is in `PROTOCOL.md`.
+
+Python to wire is `encode`; wire to Python is `decode` and `decode_arguments`. Both name the place of a value that cannot
+cross. The plain case (JSON data in both directions) costs one check per value and no copy.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import math
+import pathlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any, Final, cast
+
+import msgspec
+
+from ..errors import ProtocolViolation, ValueCrossingError
+from .messages import SURROGATES, TAGGED
+
+__all__ = ("MAX_DEPTH", "MAX_SAFE_INTEGER", "MAX_VALUES", "UNDEFINED", "decode", "decode_arguments", "encode")
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""ECMA-262 Number.MAX_SAFE_INTEGER: integers beyond it cross as BigInt, so that no digit is lost."""
+MAX_DEPTH: Final = 200
+"""Levels of nesting."""
+MAX_VALUES: Final = 1_000_000
+"""Values in one crossing."""
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+class _Undefined:
+    """What JavaScript's `undefined` is where `None` would lose something: an argument that was left out."""
+
+    def __repr__(self) -> str:
+        return "UNDEFINED"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNDEFINED: Final = _Undefined()
+
+
+# ── Python → wire ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def encode(value: Any) -> bytes:
+    """A Python value as wire JSON.
+
+    Raises `ValueCrossingError`, which names the place, for a value with no counterpart in JavaScript, one nested deeper than
+    `MAX_DEPTH`, a cycle, or more than `MAX_VALUES` values.
+    """
+    plain = _Encoder().convert(value)
+    try:
+        return msgspec.json.encode(plain)
+    except UnicodeEncodeError:  # lone surrogates: the standard library writes them as escapes
+        return json.dumps(plain, separators=(",", ":")).encode("ascii")
+
+
+class _Encoder:
+    """One crossing: counts values, knows the path only when something goes wrong."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def convert(self, value: Any, depth: int = 0) -> Any:
+        kind = type(value)
+        if kind is str or kind is bool or value is None:
+            return value
+        if kind is int:
+            return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else {"$": "bigint", "v": str(value)}
+        if kind is float:
+            return value if math.isfinite(value) and (value or math.copysign(1, value) > 0) else _odd_number(value)
+        if depth >= MAX_DEPTH:
+            raise ValueCrossingError(f"a value is nested deeper than {MAX_DEPTH} levels, or contains itself")
+        if kind is list or kind is tuple:
+            return self._list(value, depth)
+        if kind is dict:
+            return self._dict(value, depth)
+        return self._rare(value, depth)
+
+    def _spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise ValueCrossingError(f"a value holds more than {MAX_VALUES:,} values")
+
+    def _list(self, items: Sequence[Any], depth: int) -> Any:
+        self._spend(len(items))
+        convert = self.convert
+        out: list[Any] | None = None
+        for index, item in enumerate(items):
+            try:
+                new = convert(item, depth + 1)
+            except ValueCrossingError as error:
+                raise _at(error, f"[{index}]") from None
+            if out is not None:
+                out.append(new)
+            elif new is not item:
+                out = [*items[:index], new]
+        return items if out is None else out
+
+    def _dict(self, data: dict[Any, Any], depth: int) -> Any:
+        self._spend(len(data))
+        convert = self.convert
+        changed = "$" in data
+        out: dict[str, Any] = {}
+        for key, item in data.items():
+            if type(key) is not str:
+                if type(key) is int or isinstance(key, (enum.Enum, str)):
+                    plain = key if type(key) is int else getattr(key, "value", key)
+                    key, changed = str(plain), True  # noqa: PLW2901  the converted key replaces it on purpose
+                else:
+                    return self._map(data, depth)
+            try:
+                new = convert(item, depth + 1)
+            except ValueCrossingError as error:
+                raise _at(error, key) from None
+            if new is not item:
+                changed = True
+            out[key] = new
+        if "$" in out:
+            return {"$": "object", "v": out}
+        return out if changed else data
+
+    def _map(self, data: Mapping[Any, Any], depth: int) -> Any:
+        self._spend(2 * len(data))
+        pairs = [[self.convert(key, depth + 1), self.convert(item, depth + 1)] for key, item in data.items()]
+        return {"$": "map", "v": pairs}
+
+    def _rare(self, value: Any, depth: int) -> Any:
+        for kinds, convert in _CONVERTERS:
+            if isinstance(value, kinds):
+                return convert(self, value, depth)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return self._dict(fields, depth)
+        for dump in ("model_dump", "__gloveport__"):  # pydantic models; a hook for anyone's own classes
+            method = getattr(value, dump, None)
+            if callable(method) and not isinstance(value, type):
+                return self.convert(method(), depth + 1)
+        if isinstance(value, Mapping):
+            return self._dict(dict(cast("Mapping[Any, Any]", value)), depth)
+        if isinstance(value, Set):
+            return {"$": "set", "v": self._list(list(cast("Set[Any]", value)), depth)}
+        if isinstance(value, Sequence):
+            return self._list(list(cast("Sequence[Any]", value)), depth)
+        item = getattr(value, "item", None)  # scalars of array libraries
+        if callable(item) and getattr(value, "shape", None) == ():
+            return self.convert(item(), depth + 1)
+        raise ValueCrossingError(
+            f"a value of type `{type(value).__qualname__}` cannot cross into the sandbox: return JSON data, bytes, a date, a dataclass or a model"
+        )
+
+
+def _odd_number(value: float) -> dict[str, str]:
+    if math.isnan(value):
+        return {"$": "number", "v": "NaN"}
+    if math.isinf(value):
+        return {"$": "number", "v": "Infinity" if value > 0 else "-Infinity"}
+    return {"$": "number", "v": "-0"}
+
+
+def _bytes(_: _Encoder, value: Any, __: int) -> Any:
+    return {"$": "bytes", "v": base64.b64encode(value).decode("ascii")}
+
+
+def _datetime(_: _Encoder, value: dt.datetime, __: int) -> Any:
+    aware = value if value.tzinfo else value.replace(tzinfo=dt.timezone.utc)  # naive means UTC
+    return {"$": "date", "v": (aware - _EPOCH) // dt.timedelta(milliseconds=1)}
+
+
+_CONVERTERS: tuple[tuple[Any, Callable[[_Encoder, Any, int], Any]], ...] = (
+    (enum.Enum, lambda encoder, value, depth: encoder.convert(value.value, depth)),
+    (str, lambda encoder, value, depth: str.__str__(value)),
+    (bool, lambda encoder, value, depth: bool(value)),
+    (int, lambda encoder, value, depth: encoder.convert(int(value), depth)),
+    (float, lambda encoder, value, depth: encoder.convert(float(value), depth)),
+    ((bytes, bytearray, memoryview), _bytes),
+    (dt.datetime, _datetime),
+    ((dt.date, dt.time), lambda encoder, value, depth: value.isoformat()),
+    (dt.timedelta, lambda encoder, value, depth: value.total_seconds()),
+    ((decimal.Decimal, uuid.UUID, pathlib.PurePath), lambda encoder, value, depth: str(value)),
+    (_Undefined, lambda encoder, value, depth: {"$": "undefined"}),
+    (
+        BaseException,
+        lambda encoder, value, depth: {"$": "error", "v": {"name": type(value).__name__, "message": str(value)}},
+    ),
+)
+
+
+def _at(error: ValueCrossingError, step: str) -> ValueCrossingError:
+    """The same error one level further out. The path stays short however deep the value is."""
+    path = getattr(error, "path", "")
+    joined = step + (path if path.startswith("[") or not path else "." + path)
+    text = getattr(error, "text", str(error))
+    shown = joined if len(joined) <= 120 else joined[:117] + "..."
+    new = ValueCrossingError(f"at `{shown}`: {text}")
+    new.path, new.text = joined[:200], text  # pyright: ignore[reportAttributeAccessIssue]
+    return new
+
+
+# ── wire → Python ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def decode(raw: bytes | msgspec.Raw, flags: int) -> Any:
+    """A wire value as Python data; `undefined` is `None`."""
+    value = _parse(raw, flags)
+    return _untag(value) if flags & TAGGED else value
+
+
+def decode_arguments(raw: bytes | msgspec.Raw, flags: int) -> list[Any]:
+    """The arguments of a call. An argument that is `undefined` is `UNDEFINED`; one inside a value is `None`."""
+    values = _parse(raw, flags)
+    if not isinstance(values, list):
+        raise ProtocolViolation("the arguments of a call are not a list")
+    items = cast("list[Any]", values)
+    if not flags & TAGGED:
+        return items
+    return [UNDEFINED if item == {"$": "undefined"} else _untag(item) for item in items]
+
+
+def _parse(raw: bytes | msgspec.Raw, flags: int) -> Any:
+    try:
+        if flags & SURROGATES:
+            return json.loads(bytes(raw))
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolViolation(f"a guest's value is not of the protocol: {error}") from error
+
+
+def _untag(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_untag(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    data = cast("dict[str, Any]", value)
+    if "$" not in data:
+        return {key: _untag(item) for key, item in data.items()}
+    reader = _READERS.get(data["$"]) if isinstance(data["$"], str) else None
+    if reader is None:
+        raise ProtocolViolation("a guest's value has an unknown tag")
+    try:
+        return reader(data.get("v"))
+    except (TypeError, KeyError, AttributeError, binascii.Error) as error:
+        raise ProtocolViolation(f"a guest's value is malformed: {error}") from error
+
+
+_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf, "-0": -0.0}
+
+
+def _bigint(text: Any) -> int:
+    if not isinstance(text, str):
+        raise TypeError("a BigInt is not text")
+    try:
+        return int(text)
+    except ValueError:  # Python refuses to parse more than 4,300 digits (CVE-2020-10735)
+        raise ValueCrossingError("a BigInt of more than 4,300 digits cannot leave the sandbox; send it as text") from None
+
+
+def _date(ms: Any) -> dt.datetime:
+    if not isinstance(ms, (int, float)):
+        raise ValueCrossingError("an invalid Date cannot leave the sandbox")
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=ms)
+    except OverflowError:
+        raise ValueCrossingError("a Date outside the years 1 to 9999 cannot leave the sandbox") from None
+
+
+def _pairs(items: Any) -> Any:
+    pairs: list[tuple[Any, Any]] = [(_untag(key), _untag(item)) for key, item in items]
+    try:
+        return dict(pairs)
+    except TypeError:  # a key that Python cannot hash: an object, a list
+        return [list(pair) for pair in pairs]
+
+
+def _members(items: Any) -> Any:
+    values = [_untag(item) for item in items]
+    try:
+        return set(values)
+    except TypeError:
+        return values
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "undefined": lambda _: None,
+    "number": lambda name: _NUMBERS[name],
+    "bigint": _bigint,
+    "date": _date,
+    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "map": _pairs,
+    "set": _members,
+    "object": lambda data: {key: _untag(item) for key, item in data.items()},
+    "error": lambda data: {key: _untag(item) for key, item in data.items()},
+}
