@@ -144,6 +144,7 @@ EXPORT("boot_end") int boot_end(void)
     JS_RunGC(rt);
     out_reset();
     io.clock_reads = 0;
+    io.heap_pages = heap_end;
     return 0;
 }
 
@@ -345,6 +346,7 @@ EXPORT("step") int step(uint32_t n)
         case 'G': status = n == 1 ? op_collect() : ST_MALFORMED; break;
         }
     in_reset(n);
+    io.heap_pages = heap_end;
     if (interrupted() && status != ST_MALFORMED)
         status = ST_INTERRUPTED;
     return status;

@@ -161,7 +161,7 @@ static JSValue error_message(JSContext *ctx, JSObject *p)
     return js_empty_string(ctx->rt);
 }
 
-/* `new Error(message)` made from intrinsics, with `name` and `stack` as own properties when given (they are consumed). */
+/* `new Error(message)` made from intrinsics, with an own `name` and a stack when given (all are consumed). */
 static JSValue make_error(JSContext *ctx, JSValue name, JSValue message, JSValue stack)
 {
     JSValue e = JS_NewObjectProtoClass(ctx, ctx->class_proto[JS_CLASS_ERROR], JS_CLASS_ERROR);
@@ -172,8 +172,7 @@ static JSValue make_error(JSContext *ctx, JSValue name, JSValue message, JSValue
         goto fail;
     if (!JS_IsUndefined(name) && JS_DefinePropertyValue(ctx, e, JS_ATOM_name, js_dup(name), flags) < 0)
         goto fail;
-    if (!JS_IsUndefined(stack) && JS_DefinePropertyValue(ctx, e, JS_ATOM_stack, js_dup(stack), flags) < 0)
-        goto fail;
+    JS_VALUE_GET_OBJ(e)->u.object_data = js_dup(stack);
     goto done;
 fail:
     JS_FreeValue(ctx, e);

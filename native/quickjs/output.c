@@ -9,6 +9,7 @@ typedef struct io_block { /* read and written by the host: see guest.py */
     uint32_t out_ptr, out_len;
     uint32_t flag_ptr;
     uint32_t clock_reads;
+    uint32_t heap_pages; /* 4 KiB pages of memory in use: the size of an image */
 } io_block;
 
 static io_block io;

@@ -94,41 +94,38 @@ static uint32_t find_free_run(uint32_t n)
     return 0;
 }
 
+/* Add `want` wasm pages to the heap. A host that reset this instance to its base image leaves memory of before (zero again)
+ * beyond heap_end: that is taken first, so the heap grows in the same steps as in a fresh instance. */
+static bool heap_extend(uint32_t want)
+{
+    uint32_t n = want * (WASM_PAGE / PAGE), have = (uint32_t)__builtin_wasm_memory_size(0) * (WASM_PAGE / PAGE) - heap_end;
+    if (heap_end + n > MAX_PAGES)
+        return false;
+    if (have < n && __builtin_wasm_memory_grow(0, want - have / (WASM_PAGE / PAGE)) == (size_t)-1)
+        return false;
+    bits_fill(page_free, heap_end, n, true);
+    if (heap_end >> 6 < first_word)
+        first_word = heap_end >> 6;
+    heap_end += n;
+    return true;
+}
+
 static bool heap_grow(uint32_t pages)
 {
-    uint32_t exact = (pages * (PAGE / 64) + WASM_PAGE / 64 - 1) / (WASM_PAGE / 64);
-    uint32_t want = heap_end / 16 / 8; /* an eighth of what there is, so that growing stays linear */
+    uint32_t exact = (pages + WASM_PAGE / PAGE - 1) / (WASM_PAGE / PAGE);
+    uint32_t want = heap_end / (WASM_PAGE / PAGE) / 8; /* an eighth of what there is, so that growing stays linear */
     if (want < 8)
         want = 8;
     if (want < exact)
         want = exact;
-    size_t at = __builtin_wasm_memory_grow(0, want);
-    if (at == (size_t)-1) {
-        want = exact;
-        at = __builtin_wasm_memory_grow(0, want);
-        if (at == (size_t)-1)
-            return false;
-    }
-    uint32_t start = (uint32_t)at * (WASM_PAGE / PAGE), n = want * (WASM_PAGE / PAGE);
-    if (start + n > MAX_PAGES)
-        return false;
-    bits_fill(page_free, start, n, true);
-    if (start >> 6 < first_word)
-        first_word = start >> 6;
-    heap_end = start + n;
-    return true;
+    return heap_extend(want) || (want > exact && heap_extend(exact));
 }
 
 static uint32_t pages_alloc(uint32_t n)
 {
     uint32_t p = find_free_run(n);
-    if (!p) {
-        if (!heap_grow(n))
-            return 0;
-        p = find_free_run(n);
-        if (!p)
-            return 0;
-    }
+    if (!p && (!heap_grow(n) || !(p = find_free_run(n))))
+        return 0;
     bits_fill(page_free, p, n, false);
     bit_set(page_last, p + n - 1);
     page_kind[p] = KIND_SPAN;

@@ -249,13 +249,9 @@ static int run_start(uint32_t number, uint32_t cap, const char *source, uint32_t
     reserve_take();
     console_reset(cap);
     io.clock_reads = 0;
-    JSEvalOptions options = {
-        .version = JS_EVAL_OPTIONS_VERSION,
-        .eval_flags = JS_EVAL_TYPE_GLOBAL,
-        .filename = "<run>",
-        .line_num = 0, /* the first line is the compiler's prelude: the second is the guest's line 1 */
-    };
-    JSValue f = JS_Eval2(ctx, source, n, &options), promise = JS_EXCEPTION;
+    /* Line 0: the first line is the compiler's prelude, the second is the guest's line 1. (JS_Eval2 takes 0 for 1.) */
+    JSValue f = JS_EvalInternal(ctx, ctx->global_obj, source, n, "<run>", 0, JS_EVAL_TYPE_GLOBAL, -1);
+    JSValue promise = JS_EXCEPTION;
     if (!JS_IsException(f)) {
         JSValue arg = JS_NewCFunction(ctx, publish, "", 1);
         promise = JS_IsException(arg) ? arg : JS_Call(ctx, f, JS_UNDEFINED, 1, vc(&arg));

@@ -155,7 +155,9 @@ static void thrown_stack(buf *to, JSValueConst v)
     if (!p || p->class_id == JS_CLASS_PROXY)
         return;
     JSValueConst stack = own_text(ctx, p, JS_ATOM_stack);
-    if (JS_IsUninitialized(stack))
+    if (JS_IsUninitialized(stack) && p->class_id == JS_CLASS_ERROR) /* `stack` is an accessor over this slot */
+        stack = p->u.object_data;
+    if (!is_string(stack))
         return;
     size_t n;
     const char *s = JS_ToCStringLen(ctx, &n, stack);

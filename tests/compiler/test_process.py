@@ -19,8 +19,9 @@ import pytest
 
 from gloveport.engines.toolbox import Toolbox
 from gloveport.engines.toolbox.connection import Child
-from gloveport.engines.toolbox.process import SandboxMode, spawn_plain
+from gloveport.engines.toolbox.process import spawn_plain
 from gloveport.errors import CompileError, EngineUnavailableError
+from gloveport.policy import SandboxMode
 
 TOO_DEEP = "x = " + "f(x => " * 5000 + "1" + ")" * 5000
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from people import Person, readable_copy
+from jail_people import Person, readable_copy
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,9 @@ _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 
 
+GUESTS = "fake_guest:guests"
+
+
 class Reply(NamedTuple):
     status: int
     ns: int
@@ -99,3 +102,47 @@ class _Dies(FakeGuest):
 
 def dying() -> type[FakeGuest]:
     return _Dies
+
+
+def slow() -> type[FakeGuest]:
+    return _Slow
+
+
+class _Slow(FakeGuest):
+    def share_flag(self, fd: int) -> None:
+        time.sleep(0.3)
+        super().share_flag(fd)
+
+
+# ── zygotes whose jail has a hole ────────────────────────────────────────────────────────────────────────────────────
+
+
+def without_seccomp() -> type[FakeGuest]:
+    from gloveport.engines.jail import seccomp
+
+    seccomp.install = lambda program: None
+    return FakeGuest
+
+
+def without_landlock() -> type[FakeGuest]:
+    from gloveport.engines.jail import landlock
+
+    def restrict(rules: object = ()) -> int:
+        raise OSError(95, "not supported")
+
+    landlock.restrict = restrict
+    return FakeGuest
+
+
+def without_root() -> type[FakeGuest]:
+    from gloveport.engines.jail import namespaces
+
+    namespaces.build_root = lambda *a: None
+    return FakeGuest
+
+
+def without_child_filter() -> type[FakeGuest]:
+    from gloveport.engines.jail import enter
+
+    enter.harden_child = lambda *a, **k: None
+    return FakeGuest

@@ -68,6 +68,7 @@ class SavedSession(msgspec.Struct):
     runs: int
     lost_runs: int
     last_call: int
+    ids_lost: int
     issued: list[str]
     base: list[bytes]
     tail: list[TailRun]

@@ -127,6 +127,9 @@ class Session:
         self.tail: list[TailRun] = [TailRun([opened], b"")]
         self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
         self._last_call = 0
+        """The guest's last call id at the rollback point."""
+        self._ids_lost = 0
+        """Ids that lost runs used up: a rollback sets the guest's counter back, but no id is shown twice."""
         self._issued: set[str] = set()
         self._tail_ns = 0
         self._image_ns = _CHECKPOINT_NS
@@ -171,10 +174,10 @@ class Session:
         call = self._pending_call
         if call is None:
             raise NotPausedError("the session does not wait at a tool call; start() a run first")
-        if call.id != step.call_id or self.tools[call.name].name != step.name:
+        if call.id + self._ids_lost != step.call_id or self.tools[call.name].name != step.name:
             raise StaleStepError(
                 f"call {step.call_id} of `{step.name}` is not the one that the session waits at: "
-                f"that is call {call.id} of `{self.tools[call.name].name}` (session.pending)"
+                f"that is call {call.id + self._ids_lost} of `{self.tools[call.name].name}` (session.pending)"
             )
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +248,7 @@ class Session:
         self.live = False
         self.run = None
         self.lost_runs += 1
-        self._last_call = run.last_call
+        self._ids_lost += run.last_call - self._last_call
         if self.journal is not None:
             self.journal.extend([Lost(run.number, error.code, run.charged)])
 
@@ -276,6 +279,7 @@ class Session:
         run.paused += elapsed
         if run.pause_left < 0:
             self._over_pause()
+        answer.call_id -= self._ids_lost
         yield from self._settle(run, [answer], 0.0)
         return run
 
@@ -423,7 +427,7 @@ class Session:
         while arguments and arguments[-1] is UNDEFINED:
             arguments.pop()
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
-        return ToolCall(self.tools[call.name].name, plain, call.id)
+        return ToolCall(self.tools[call.name].name, plain, call.id + self._ids_lost)
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:
@@ -553,7 +557,8 @@ class Session:
             self.limits.max_output_bytes,
             self.runs,
             self.lost_runs,
-            self._last_call if self.run is None else self.run.last_call,
+            self._last_call,
+            self._ids_lost,
             sorted(self._issued),
             list(self.base),
             list(self.tail),
@@ -573,7 +578,7 @@ class Session:
         """Become the saved session. Called once, on a new session made for it."""
         self.id, self.budget = saved.session, saved.budget
         self.runs, self.lost_runs = saved.runs, saved.lost_runs
-        self._last_call, self._issued = saved.last_call, set(saved.issued)
+        self._last_call, self._ids_lost, self._issued = saved.last_call, saved.ids_lost, set(saved.issued)
         self.journal = None
         if saved.journal is not None:
             self.journal = Journal(self.limits.max_journal_bytes, _committed(saved.journal))

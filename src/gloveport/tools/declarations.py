@@ -30,6 +30,8 @@ class Kind:
     text: str
     operator: str = ""
     """`|` or `&` if the type is made of several by it."""
+    members: bool = False
+    """It is the body of an interface."""
 
     def __str__(self) -> str:
         return self.text
@@ -37,7 +39,7 @@ class Kind:
     @property
     def element(self) -> str:
         """The text where something is put behind it, as in `element[]`."""
-        return f"({self.text})" if self.operator else self.text
+        return f"({self.text})" if self.operator or self.text.startswith("-") else self.text
 
 
 UNKNOWN = Kind("unknown")
@@ -120,7 +122,10 @@ class Declarations:
 
     def type_of(self, schema: Schema, hint: str, mode: Mode) -> Kind:
         """The TypeScript type of a JSON Schema document. `hint` names it if it refers to itself."""
-        return _Document(self, schema, hint, mode).type_of(schema)
+        document = _Document(self, schema, hint, mode)
+        kind = document.type_of(schema)
+        document.declare_all()
+        return kind
 
     def name(self, identity: str, wanted: str, mode: Mode) -> tuple[str, bool]:
         """The name of a schema, and whether it is new. Equal schemas of different tools share one."""
@@ -152,6 +157,8 @@ class _Document:
         self._hint = "".join(part[:1].upper() + part[1:] for part in hint.split("_")) or "Type"
         self._mode: Mode = mode
         self._depth = 0
+        self._waiting: list[tuple[str, Schema]] = []
+        self._identities: dict[str, str] = {}
 
     def type_of(self, schema: Any) -> Kind:
         if schema is True:
@@ -246,7 +253,7 @@ class _Document:
             rest = self.type_of(more).text
             # TypeScript demands that it covers the other properties.
             lines.append(f"  [key: string]: {rest if kinds == {rest} else 'unknown'};")
-        return Kind("{\n" + "\n".join(lines) + "\n}")
+        return Kind("{\n" + "\n".join(lines) + "\n}", members=True)
 
     # ── references ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -259,15 +266,19 @@ class _Document:
         wanted = _last_token(pointer) or str(target.get("title") or self._hint)
         name, new = self._declarations.name(self._identity(pointer), wanted, self._mode)
         if new:
-            self._declare(name, target)
+            self._waiting.append((name, target))
         return Kind(name)
 
+    def declare_all(self) -> None:
+        """Declares what was referred to, and what that refers to. A queue: references may form long chains."""
+        for name, target in self._waiting:  # grows while it is read
+            self._declare(name, target)
+        self._waiting.clear()
+
     def _declare(self, name: str, target: Schema) -> None:
-        depth, self._depth = self._depth, 0
         kind = self.type_of(target)
-        self._depth = depth
         comment = doc_comment(_description(target), one_line=True)
-        if kind.text.startswith("{") and not kind.operator:
+        if kind.members:
             text = f"interface {name} {kind}"
         else:
             text = f"type {name} = {'unknown' if kind.text == name else kind};"
@@ -289,6 +300,9 @@ class _Document:
 
     def _identity(self, pointer: str) -> str:
         """Text that is equal for two references exactly if what can be reached from them is equal."""
+        known = self._identities.get(pointer)
+        if known is not None:
+            return known
         reached: dict[str, Any] = {}
         waiting = [pointer]
         while waiting:
@@ -296,7 +310,8 @@ class _Document:
             if at not in reached:
                 reached[at] = self._resolve(at)
                 waiting.extend(_references(reached[at]))
-        return json.dumps([pointer, reached], sort_keys=True, default=str)
+        identity = self._identities[pointer] = json.dumps([pointer, reached], sort_keys=True, default=str)
+        return identity
 
 
 def _branches(schema: Schema, key: str) -> Sequence[Any]:

@@ -147,7 +147,7 @@ def _example_of_type(node: Schema, root: Schema, depth: int) -> str:
     prefix = node.get("prefixItems")
     if isinstance(prefix, (list, tuple)) and depth < _EXAMPLE_DEPTH:
         return f"[{', '.join(_example(item, root, depth + 1) for item in cast('Sequence[Any]', prefix))}]"
-    if kind == "array" and isinstance(node.get("items"), Mapping) and depth < _EXAMPLE_DEPTH:
+    if kind == "array" and isinstance(node.get("items"), Mapping) and depth + 2 < _EXAMPLE_DEPTH:
         return f"[{_example(node['items'], root, depth + 1)}]"
     return _PLACEHOLDERS.get(str(kind), '"..."')
 

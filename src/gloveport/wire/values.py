@@ -33,6 +33,8 @@ MAX_DEPTH: Final = 200
 MAX_VALUES: Final = 1_000_000
 """Values in one crossing."""
 
+_MAX_BITS: Final = 14_280
+"""Python prints no integer beyond 4,300 digits (CVE-2020-10735)."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
@@ -78,7 +80,7 @@ class _Encoder:
         if kind is str or kind is bool or value is None:
             return value
         if kind is int:
-            return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else {"$": "bigint", "v": str(value)}
+            return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else _big(value)
         if kind is float:
             return value if math.isfinite(value) and (value or math.copysign(1, value) > 0) else _odd_number(value)
         if depth >= MAX_DEPTH:
@@ -160,6 +162,12 @@ class _Encoder:
         raise ValueCrossingError(
             f"a value of type `{type(value).__qualname__}` cannot cross into the sandbox: return JSON data, bytes, a date, a dataclass or a model"
         )
+
+
+def _big(value: int) -> dict[str, str]:
+    if value.bit_length() > _MAX_BITS:
+        raise ValueCrossingError("an integer of more than 4,300 digits cannot cross; send it as text")
+    return {"$": "bigint", "v": str(value)}
 
 
 def _odd_number(value: float) -> dict[str, str]:
@@ -251,6 +259,8 @@ def _untag(value: Any) -> Any:
         raise ProtocolViolation("a guest's value has an unknown tag")
     try:
         return reader(data.get("v"))
+    except ValueCrossingError:  # a TypeError itself
+        raise
     except (TypeError, KeyError, AttributeError, binascii.Error) as error:
         raise ProtocolViolation(f"a guest's value is malformed: {error}") from error
 

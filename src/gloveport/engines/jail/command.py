@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
+from gloveport.engines.jail import descriptors
 from gloveport.engines.jail.child import HelperProcess
 from gloveport.engines.jail.libraries import libraries
 from gloveport.engines.jail.verdict import Sandbox, judge
@@ -166,7 +167,7 @@ def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox) -
     greeting: dict[str, Any] | None = None
     try:
         while process.pidfd < 0 or greeting is None:
-            packet, fds, _, _ = socket.recv_fds(control, 65536, 1, socket.MSG_CMSG_CLOEXEC)
+            packet, fds = descriptors.receive(control, 65536, 1)
             if packet.startswith(b"P") and len(fds) == 1:
                 process.pid, process.pidfd = int(packet[1:]), fds[0]
             elif packet.startswith(b"H"):

@@ -9,7 +9,7 @@ import signal
 import socket
 from typing import Any, Final, NoReturn
 
-from gloveport.engines.jail import enter, filters, landlock, selftest
+from gloveport.engines.jail import descriptors, enter, filters, landlock, selftest
 from gloveport.engines.jail.child import keep
 from gloveport.engines.jail.layers import LAYERS
 from gloveport.engines.jail.probes import Surroundings
@@ -67,7 +67,7 @@ def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
 def _keeper(pid: int, host: int, control: socket.socket) -> NoReturn:
     # Only here, outside of the jail, is the program's process id the one that the host knows.
     pidfd = os.pidfd_open(pid)
-    socket.send_fds(control, [b"P%d" % pid], [pidfd])
+    descriptors.send(control, b"P%d" % pid, (pidfd,))
     os.close(pidfd)
     keep(pid, host)
     os._exit(1)

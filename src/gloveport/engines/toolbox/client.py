@@ -16,8 +16,9 @@ from typing import Any, Literal, Self, cast
 from gloveport.engines.toolbox.cache import Outcome, OutcomeCache, source_key
 from gloveport.engines.toolbox.compiled import Compiled, SourceMap
 from gloveport.engines.toolbox.connection import Connection, ToolboxDied, ToolboxTimeout
-from gloveport.engines.toolbox.process import BUNDLE, SandboxMode, Spawn, spawn_plain, start
+from gloveport.engines.toolbox.process import BUNDLE, Spawn, spawn, start
 from gloveport.errors import CompileError, EngineUnavailableError
+from gloveport.policy import SandboxMode
 
 MAX_SOURCE_BYTES = 1024 * 1024
 """Bytes (UTF-8) of the largest source that is compiled."""
@@ -54,7 +55,7 @@ class Toolbox:
         *,
         sandbox: SandboxMode = "require",
         cache_bytes: int = DEFAULT_CACHE_BYTES,
-        spawn: Spawn = spawn_plain,
+        spawn: Spawn = spawn,
         bundle: Path = BUNDLE,
     ) -> None:
         if sandbox not in ("require", "auto", "off"):

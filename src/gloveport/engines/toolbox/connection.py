@@ -33,13 +33,18 @@ class ToolboxTimeout(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A started process. Descriptors belong to the connection; `kill` ends the process at once and reaps it."""
+    """A started process, which owns its descriptors."""
 
     pid: int
     read_fd: int
     write_fd: int
     """May be the same as `read_fd` (a socket)."""
     kill: Callable[[], None]
+    """Ends the process at once."""
+    close: Callable[[], None]
+    """Ends it, waits for its end, closes the descriptors."""
+    forget: Callable[[], None]
+    """In a forked copy of the host: closes the descriptors only."""
 
 
 class Connection:
@@ -87,14 +92,11 @@ class Connection:
         return _decode(body, request_id)
 
     def close(self) -> None:
-        """Ends the process, unless this is a fork of the host: then only this side's descriptors."""
-        for fd in {self.child.read_fd, self.child.write_fd}:
-            try:
-                os.close(fd)
-            except OSError:  # pragma: no cover - somebody closed all descriptors
-                pass
+        """Ends the process, unless this is a fork of the host: then it only lets go of it."""
         if os.getpid() == self.owner_pid:
-            self.child.kill()
+            self.child.close()
+        else:
+            self.child.forget()
 
     # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,12 +7,13 @@ import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from gloveport.engines.jail.command import spawn_jailed
 from gloveport.engines.toolbox.connection import PROTOCOL, Child, Connection, ToolboxDied, ToolboxTimeout
 from gloveport.errors import EngineUnavailableError
+from gloveport.policy import SandboxMode
 
-SandboxMode: TypeAlias = Literal["require", "auto", "off"]
 Spawn: TypeAlias = Callable[[Sequence[str], Sequence[Path], SandboxMode], Child]
 """Starts a command with its stdin and stdout on descriptors. Takes the command, what it may read, and the sandbox mode."""
 
@@ -20,6 +21,8 @@ BUNDLE = Path(__file__).parents[2] / "_native" / "toolbox.js"
 START_TIMEOUT = 30.0
 """Seconds until a started toolbox must have answered: it takes 0.05, but the machine may be busy."""
 HEAP_MEGABYTES = 512
+MEMORY_BYTES = 1536 * 1024 * 1024
+"""Private writable memory of the process: the JavaScript heap, and that of the type stripper, which no V8 limit covers."""
 ENVIRONMENT = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1"}
 """Without a DENO_DIR Deno writes caches to the home directory. It runs without one that can exist (seen with 2.9.8)."""
 
@@ -62,6 +65,16 @@ def start(spawn: Spawn, sandbox: SandboxMode, bundle: Path = BUNDLE) -> Connecti
     return connection
 
 
+def spawn(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -> Child:
+    """Starts the command in the jail that `sandbox` asks for. The process sees nothing but its program and `readable`."""
+    if sandbox == "off":
+        return spawn_plain(argv, readable, sandbox)
+    jailed = spawn_jailed(
+        argv, readable=readable, sandbox=sandbox, stdio="socket", environment=ENVIRONMENT, memory_bytes=MEMORY_BYTES
+    )
+    return Child(jailed.pid, jailed.stdout, jailed.stdin, jailed.kill, jailed.close, jailed.forget)
+
+
 def spawn_plain(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -> Child:
     """Starts the command without a jail: it has this process's rights, less what Deno denies by itself.
 
@@ -83,10 +96,10 @@ def spawn_plain(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxM
         raise EngineUnavailableError(f"the compiler of model code cannot be started: {error}") from error
     finally:
         theirs.close()
-    fd = ours.detach()
 
-    def kill() -> None:
+    def close() -> None:
         process.kill()
         process.wait()
+        ours.close()
 
-    return Child(process.pid, fd, fd, kill)
+    return Child(process.pid, ours.fileno(), ours.fileno(), process.kill, close, ours.close)

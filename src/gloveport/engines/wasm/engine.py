@@ -24,7 +24,7 @@ class WasmEngine:
     @property
     def build(self) -> str:
         """SHA-256 of the guest build that images of this engine belong to."""
-        from .module import guest_build
+        from .build import guest_build
 
         return guest_build()
 

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any, Final
 
+from gloveport.engines.jail import descriptors
 from gloveport.engines.jail.child import HelperProcess
 from gloveport.engines.jail.verdict import Sandbox, judge
 from gloveport.engines.wasm.handle import Worker
@@ -59,7 +60,7 @@ class Nursery:
     def _greeting(self) -> dict[str, Any]:
         self.control.settimeout(_START_TIMEOUT)
         try:
-            packet, fds, _, _ = socket.recv_fds(self.control, 65536, 1, socket.MSG_CMSG_CLOEXEC)
+            packet, fds = descriptors.receive(self.control, 65536, 1)
         except TimeoutError:
             packet, fds = b"", []
         finally:
@@ -79,9 +80,8 @@ class Nursery:
     def _try_take(self) -> Worker | None:
         if self.closed:
             raise NurseryGone("it was closed")
-        flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
-            packet, fds, _, _ = socket.recv_fds(self.control, 4096, 3, flags)
+            packet, fds = descriptors.receive(self.control, 4096, 3, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
         except ConnectionError:
@@ -124,7 +124,7 @@ class Nursery:
             if self.closed:
                 raise NurseryGone("it was closed")
             try:
-                socket.send_fds(self.control, [b"G"], [channel.fileno()])
+                descriptors.send(self.control, b"G", (channel.fileno(),))
             except OSError as error:
                 raise NurseryGone(str(error)) from error
 

@@ -10,6 +10,7 @@ import time
 import weakref
 from typing import Final, get_args
 
+from gloveport.engines.jail import descriptors
 from gloveport.engines.wasm.handle import Worker, forget_all, memory_page
 from gloveport.engines.wasm.nursery import Nursery, NurseryGone, Sandbox
 from gloveport.errors import EngineUnavailableError
@@ -187,7 +188,7 @@ class _Group:
             ours, theirs = socket.socketpair()
             page = memory_page()
             try:
-                socket.send_fds(control, [b"s"], [theirs.fileno(), page])
+                descriptors.send(control, b"s", (theirs.fileno(), page,))
             except OSError as error:
                 ours.close()
                 os.close(page)
@@ -204,7 +205,7 @@ class _Group:
             self.nursery.send_group(theirs)
             theirs.close()
             control.settimeout(10)
-            word, fds, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_CMSG_CLOEXEC)
+            word, fds = descriptors.receive(control, 1, 1)
             control.setblocking(True)
         except (OSError, NurseryGone) as error:
             control.close()

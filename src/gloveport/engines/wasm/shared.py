@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Callable
 
+from gloveport.engines.jail import descriptors
 from gloveport.engines.wasm.worker import GuestLike, serve
 
 __all__ = ("serve_group",)
@@ -15,7 +16,7 @@ __all__ = ("serve_group",)
 def serve_group(control: socket.socket, make: Callable[[], GuestLike]) -> None:
     """Starts a session for each `[socket, memory file of one page]` that comes over `control`, until that ends."""
     while True:
-        word, fds, _, _ = socket.recv_fds(control, 1, 2, socket.MSG_CMSG_CLOEXEC)
+        word, fds = descriptors.receive(control, 1, 2)
         if not word or len(fds) != 2:
             return
         _thread.start_new_thread(_session, (make, *fds))

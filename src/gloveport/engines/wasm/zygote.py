@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from gloveport.engines.jail import enter, filters, selftest, syscalls
+from gloveport.engines.jail import descriptors, enter, filters, selftest, syscalls
 from gloveport.engines.jail.child import keep
 from gloveport.engines.jail.layers import LAYERS
 from gloveport.engines.jail.probes import Surroundings
@@ -155,7 +155,7 @@ class _Nursery:
         able = self.test() if sandbox != "off" else []
         greeting = {"missing": entered.missing, "possible": able, "landlock_abi": entered.landlock_abi}
         own = os.pidfd_open(self.zygote)
-        socket.send_fds(self.control, [b"H" + json.dumps(greeting).encode()], [own])
+        descriptors.send(self.control, b"H" + json.dumps(greeting).encode(), (own,))
         os.close(own)
 
     def test(self) -> list[str]:
@@ -196,7 +196,7 @@ class _Nursery:
 
     def obey(self) -> None:
         try:
-            words, fds, _, _ = socket.recv_fds(self.control, 16, 1, socket.MSG_CMSG_CLOEXEC)
+            words, fds = descriptors.receive(self.control, 16, 1)
         except ConnectionError:
             words, fds = b"", []
         if not words:
@@ -253,7 +253,7 @@ class _Nursery:
             try:
                 sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=channel)
                 own = os.pidfd_open(os.getpid())
-                socket.send_fds(sock, [b"r"], [own])
+                descriptors.send(sock, b"r", (own,))
                 os.close(own)
                 self.into_child(sock, filters.shared_worker())
                 shared.serve_group(sock, self.make)
@@ -279,7 +279,7 @@ class _Nursery:
         try:
             ready = here.recv(1) == b"r"
             if ready:
-                socket.send_fds(self.control, [b"W"], [fd, pidfd, page])
+                descriptors.send(self.control, b"W", (fd, pidfd, page,))
                 self.failures = 0
         except ConnectionError:
             ready = False

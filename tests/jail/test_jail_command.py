@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from people import Person, people
+from jail_people import Person, people
 
 from gloveport.engines.jail.command import spawn_jailed
 from gloveport.errors import EngineUnavailableError
@@ -18,7 +18,7 @@ EVERYONE = people("root", "ordinary")
 
 @pytest.mark.parametrize("person", EVERYONE, indirect=True)
 def test_what_a_program_can_do(person: Person) -> None:
-    seen = person.run("jail/program.py", json.dumps({"sandbox": "require"}))
+    seen = person.run("jail/jail_program.py", json.dumps({"sandbox": "require"}))
     assert seen["echo"] == "hello"
     assert seen["status"] == 7
     assert seen["readable"] == "shown"
@@ -31,7 +31,7 @@ def test_what_a_program_can_do(person: Person) -> None:
 
 @pytest.mark.parametrize("person", EVERYONE, indirect=True)
 def test_the_control_without_a_jail(person: Person) -> None:
-    seen = person.run("jail/program.py", json.dumps({"sandbox": "off"}))
+    seen = person.run("jail/jail_program.py", json.dumps({"sandbox": "off"}))
     assert seen["echo"] == "hello"
     assert {"passwd", "root", "socket", "fork", "program", "proc"}.isdisjoint(seen["refused"])
 
@@ -39,7 +39,7 @@ def test_the_control_without_a_jail(person: Person) -> None:
 @pytest.mark.parametrize("sandbox", ["require", "auto"])
 @pytest.mark.parametrize("person", people("nobody may make namespaces"), indirect=True)
 def test_a_machine_without_namespaces(person: Person, sandbox: str) -> None:
-    seen = person.run("jail/program.py", json.dumps({"sandbox": sandbox}))
+    seen = person.run("jail/jail_program.py", json.dumps({"sandbox": sandbox}))
     if sandbox == "require":
         assert "SandboxUnavailableError" in seen["error"]
         assert "net-namespace" in seen["error"]
@@ -52,7 +52,7 @@ def test_a_machine_without_namespaces(person: Person, sandbox: str) -> None:
 @pytest.mark.parametrize("sandbox", ["require", "off"])
 @pytest.mark.parametrize("person", EVERYONE, indirect=True)
 def test_it_dies_with_its_host(person: Person, sandbox: str) -> None:
-    with person.popen("jail/program.py", json.dumps({"sandbox": sandbox, "stay": True})) as host:
+    with person.popen("jail/jail_program.py", json.dumps({"sandbox": sandbox, "stay": True})) as host:
         assert host.stdout
         pid = json.loads(host.stdout.readline())["pid"]
         assert _alive(pid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from people import Person, people
+from jail_people import Person, people
 
 from gloveport.engines.jail import filters, landlock, seccomp, syscalls
 
@@ -15,7 +15,7 @@ from gloveport.engines.jail import filters, landlock, seccomp, syscalls
 def test_a_sibling_cannot_be_killed_as_the_owner_of_a_descriptor(person: Person, hardening: str) -> None:
     if hardening == "landlock" and landlock.abi() < landlock.SCOPES_ABI:
         pytest.skip("this kernel's Landlock does not confine signals")
-    killed = person.run("jail/owner_signal.py", json.dumps({"hardening": hardening}))["killed"]
+    killed = person.run("jail/jail_owner_signal.py", json.dumps({"hardening": hardening}))["killed"]
     assert killed is (hardening == "none")
 
 

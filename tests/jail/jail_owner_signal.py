@@ -10,7 +10,7 @@ import sys
 import time
 
 from gloveport.engines.jail import enter, filters
-from inside import keeper
+from jail_inside import keeper
 
 how = json.loads(sys.argv[1])["hardening"]
 # The zygote's own filter would refuse the attack as well: leave it out, so that only the workers' hardening is in the way.

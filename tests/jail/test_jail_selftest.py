@@ -7,7 +7,7 @@ import os
 import warnings
 
 import pytest
-from people import Person, people
+from jail_people import Person, people
 
 from gloveport.engines.jail.layers import LAYERS, Missing
 from gloveport.engines.jail.probes import PROBES
@@ -38,7 +38,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("person", people("root", "ordinary"), indirect=True)
 def test_every_probe_can_succeed(person: Person) -> None:
-    impossible = ALL - set(person.run("jail/bare.py", own_mounts=person.name == "root"))
+    impossible = ALL - set(person.run("jail/jail_bare.py", own_mounts=person.name == "root"))
     expected = set(RESTRICTED_SOMEWHERE)
     if person.name == "ordinary" or os.geteuid() != 0:
         expected |= FOR_ROOT
@@ -48,12 +48,12 @@ def test_every_probe_can_succeed(person: Person) -> None:
 @pytest.mark.parametrize("worker", ["single", "shared"])
 @pytest.mark.parametrize("person", people("root", "ordinary", "root without CAP_SYS_ADMIN"), indirect=True)
 def test_nothing_is_possible_in_a_worker(person: Person, worker: str) -> None:
-    assert person.run("jail/inside.py", json.dumps({"worker": worker})) == {"missing": [], "possible": []}
+    assert person.run("jail/jail_inside.py", json.dumps({"worker": worker})) == {"missing": [], "possible": []}
 
 
 @pytest.mark.parametrize("person", people("root", "ordinary"), indirect=True)
 def test_the_zygote_without_a_workers_own_filter_is_caught(person: Person) -> None:
-    possible = person.run("jail/inside.py", json.dumps({}))["possible"]
+    possible = person.run("jail/jail_inside.py", json.dumps({}))["possible"]
     assert {"clone", "socketpair", "memfd_create", "map shared memory", "start a thread"} <= set(possible)
 
 
@@ -73,8 +73,8 @@ def test_each_layer_alone_takes_away_what_it_says(person: Person, layer: str) ->
     if os.geteuid() != 0 and layer in ("user", "capabilities"):
         pytest.skip("root's powers are needed to see them go")
     only, taken = ALONE[layer]
-    without = person.run("jail/inside.py", json.dumps({"only": [n for n in only if n != layer], "worker": ""}), own_mounts=True)
-    with_it = person.run("jail/inside.py", json.dumps({"only": only, "worker": "single" if layer == "seccomp" else ""}), own_mounts=True)
+    without = person.run("jail/jail_inside.py", json.dumps({"only": [n for n in only if n != layer], "worker": ""}), own_mounts=True)
+    with_it = person.run("jail/jail_inside.py", json.dumps({"only": only, "worker": "single" if layer == "seccomp" else ""}), own_mounts=True)
     assert taken - RESTRICTED_SOMEWHERE <= set(without["possible"])
     assert not taken & set(with_it["possible"])
 
@@ -82,7 +82,7 @@ def test_each_layer_alone_takes_away_what_it_says(person: Person, layer: str) ->
 @pytest.mark.parametrize("layer", NAMES)
 @pytest.mark.parametrize("person", people("root"), indirect=True)
 def test_a_layer_that_is_left_out_is_named(person: Person, layer: str) -> None:
-    missing = person.run("jail/inside.py", json.dumps({"leave_out": [layer]}))["missing"]
+    missing = person.run("jail/jail_inside.py", json.dumps({"leave_out": [layer]}))["missing"]
     assert layer in missing
     # Only what cannot stand without it goes with it.
     assert set(missing) <= {layer} | {"mount-namespace": {"root"}, "no-new-privileges": {"landlock", "seccomp"}}.get(layer, set())
@@ -97,13 +97,13 @@ def test_a_layer_that_is_left_out_is_named(person: Person, layer: str) -> None:
 )
 @pytest.mark.parametrize("person", people("root"), indirect=True)
 def test_a_step_that_only_pretends_is_found_out(person: Person, step: str, layers: set[str]) -> None:
-    missing = set(person.run("jail/inside.py", json.dumps({"sabotage": step}))["missing"])
+    missing = set(person.run("jail/jail_inside.py", json.dumps({"sabotage": step}))["missing"])
     assert layers <= missing
 
 
 @pytest.mark.parametrize("person", people("nobody may make namespaces"), indirect=True)
 def test_a_machine_without_namespaces(person: Person) -> None:
-    missing = person.run("jail/inside.py", json.dumps({"worker": "single"}))["missing"]
+    missing = person.run("jail/jail_inside.py", json.dumps({"worker": "single"}))["missing"]
     assert {"user-namespace", "mount-namespace", "pid-namespace", "net-namespace", "root"} <= set(missing)
     assert not {"seccomp", "landlock", "no-new-privileges", "capabilities", "limits"} & set(missing)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from people import Person, people
+from jail_people import Person, people
 
 from gloveport.engines.jail.layers import LAYERS
 
@@ -12,7 +12,7 @@ NAMES = [layer.name for layer in LAYERS]
 
 @pytest.mark.parametrize("person", people("root", "ordinary"), indirect=True)
 def test_everything_is_there(person: Person) -> None:
-    reports = person.run("jail/status.py")
+    reports = person.run("jail/jail_status.py")
     assert [r["layer"] for r in reports] == [*NAMES, "self-test"]
     assert all(r["present"] and not r["fix"] for r in reports)
     assert all(r["what"] for r in reports)
@@ -20,7 +20,7 @@ def test_everything_is_there(person: Person) -> None:
 
 @pytest.mark.parametrize("person", people("nobody may make namespaces"), indirect=True)
 def test_what_is_missing_says_why_and_what_to_do(person: Person) -> None:
-    reports = {r["layer"]: r for r in person.run("jail/status.py")}
+    reports = {r["layer"]: r for r in person.run("jail/jail_status.py")}
     lost = reports["user-namespace"]
     assert not lost["present"]
     assert "user.max_user_namespaces is 0" in lost["detail"]
