@@ -16,7 +16,7 @@ FORMAT = 1
 
 NATIVE = cache.ROOT / "native" / "quickjs"
 ENGINE_UNITS = ("libregexp.c", "libunicode.c", "dtoa.c")  # quickjs.c itself is included by guest.c
-STACK_BYTES = 1 << 20  # of linear memory; the engine limits itself to a quarter of it
+STACK_BYTES = 2 << 20  # of linear memory; the engine limits itself to less (STACK_LIMIT in entry.c)
 FLAGS = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-mcpu=generic+bulk_memory+sign_ext+nontrapping_fptoint"),
     *("-O2", "-DNDEBUG", "-D_GNU_SOURCE", "-DQUICKJS_NG_BUILD", "-D_WASI_EMULATED_SIGNAL"),

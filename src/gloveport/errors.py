@@ -21,7 +21,8 @@
     │   ├── ToolNotFoundError (LookupError)
     │   ├── ToolArgumentError (TypeError)
     │   ├── ToolTimeoutError (TimeoutError)
-    │   └── ToolDeniedError (PermissionError)
+    │   ├── ToolDeniedError (PermissionError)
+    │   └── PauseRequested                      a tool's way to hand its call out instead of answering it
     ├── ValueCrossingError (TypeError)          a value that cannot cross between Python and the guest
     ├── JournalError (ValueError)               a stored session that cannot be loaded
     │   ├── SealError                           not authentic: tampered, truncated, other key or associated data
@@ -52,6 +53,7 @@ __all__ = (
     "JournalTooLarge",
     "MemoryLimitExceeded",
     "NotPausedError",
+    "PauseRequested",
     "ProtocolViolation",
     "RecordNotFound",
     "ReplayDivergence",
@@ -263,6 +265,15 @@ class ToolDeniedError(ToolError, PermissionError):
     """The policy, or a person, refused the call."""
 
     code = "tool_denied"
+
+
+class PauseRequested(ToolError):
+    """Raised by a tool in a run that was begun with `start(code, ask=…)`: pause at this call, and hand it out.
+
+    Calls that are under way are answered first. In `run` and `execute`, which cannot pause, the guest gets it as an error.
+    """
+
+    code = "pause_requested"
 
 
 class ValueCrossingError(GloveportError, TypeError):

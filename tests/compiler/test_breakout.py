@@ -35,9 +35,7 @@ def test_known_attempts(toolbox: Toolbox, source: str, line: int, column: int, m
     assert reject(toolbox, source) == (line, column, message)
 
 
-@pytest.mark.parametrize(
-    "source", ["return 1 //", "return 1 /* */", "let i = 3; while (i --> 0);", "a = b < !--c", "'<!--'"]
-)
+@pytest.mark.parametrize("source", ["return 1 //", "return 1 /* */", "let i = 3; while (i --> 0);", "a = b < !--c", "'<!--'"])
 def test_harmless_look_alikes(toolbox: Toolbox, source: str) -> None:
     assert body_of(toolbox.compile(source)) == source
 

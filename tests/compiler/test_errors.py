@@ -95,3 +95,9 @@ def test_sources_that_are_too_large(toolbox: Toolbox) -> None:
     assert reject(toolbox, comment + "x" * (limit - 4)) == (
         0, 0, f"the code has {limit + 1} bytes, more than the {limit} that are allowed: pass data through tools",
     )  # fmt: skip
+
+
+def test_a_source_that_a_parser_chokes_on(toolbox: Toolbox) -> None:
+    """Babel 8.1.3 fails with a TypeError of its own here."""
+    source = ' namespace  export const  4 } r= namespace N { export const a = 4 } r= 4 } r)eturn N.a", 4),'
+    assert reject(toolbox, source).line == 1

@@ -19,21 +19,25 @@ import pytest
 
 from gloveport.engines.toolbox import Toolbox
 from gloveport.engines.toolbox.connection import Child
+from gloveport.engines.toolbox.process import spawn as real_spawn
 from gloveport.engines.toolbox.process import spawn_plain
-from gloveport.errors import CompileError, EngineUnavailableError
+from gloveport.errors import CompileError, EngineUnavailableError, SandboxUnavailableError
 from gloveport.policy import SandboxMode
 
 TOO_DEEP = "x = " + "f(x => " * 5000 + "1" + ")" * 5000
 
 
+both_modes = pytest.mark.parametrize("own", ["off", "require"], indirect=True)
+
+
 class CountingSpawn:
-    """Starts plain processes and keeps their ids."""
+    """Starts processes as the toolbox does, and keeps their ids."""
 
     def __init__(self) -> None:
         self.pids: list[int] = []
 
     def __call__(self, argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -> Child:
-        child = spawn_plain(argv, readable, sandbox)
+        child = real_spawn(argv, readable, sandbox)
         self.pids.append(child.pid)
         return child
 
@@ -44,9 +48,9 @@ def spawn() -> CountingSpawn:
 
 
 @pytest.fixture
-def own(spawn: CountingSpawn) -> Iterator[Toolbox]:
-    """A toolbox that the test may damage. Afterwards none of its processes is left."""
-    with Toolbox(sandbox="off", spawn=spawn) as toolbox:
+def own(spawn: CountingSpawn, request: pytest.FixtureRequest) -> Iterator[Toolbox]:
+    """A toolbox that the test may damage, without a jail unless it asks. Afterwards none of its processes is left."""
+    with Toolbox(sandbox=getattr(request, "param", "off"), spawn=spawn) as toolbox:
         yield toolbox
     assert not any(alive(pid) for pid in spawn.pids)
 
@@ -76,6 +80,7 @@ def resident(toolbox: Toolbox) -> int:
 # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@both_modes
 def test_it_starts_on_demand_and_once(own: Toolbox, spawn: CountingSpawn) -> None:
     assert spawn.pids == [] and own.pid is None
     for number in range(5):
@@ -83,6 +88,7 @@ def test_it_starts_on_demand_and_once(own: Toolbox, spawn: CountingSpawn) -> Non
     assert spawn.pids == [own.pid]
 
 
+@both_modes
 def test_it_is_restarted_after_it_died(own: Toolbox, spawn: CountingSpawn) -> None:
     first = resident(own)
     os.kill(first, signal.SIGKILL)
@@ -90,6 +96,7 @@ def test_it_is_restarted_after_it_died(own: Toolbox, spawn: CountingSpawn) -> No
     assert own.pid != first and len(spawn.pids) == 2
 
 
+@both_modes
 def test_a_source_that_crashes_it_fails_alone(own: Toolbox, spawn: CountingSpawn) -> None:
     resident(own)
     with pytest.raises(CompileError, match="crashes the compiler"):
@@ -101,6 +108,7 @@ def test_a_source_that_crashes_it_fails_alone(own: Toolbox, spawn: CountingSpawn
     assert len(spawn.pids) == started  # known by now: not tried again
 
 
+@both_modes
 def test_a_source_that_hangs_it_fails_alone(own: Toolbox) -> None:
     pid = resident(own)
     os.kill(pid, signal.SIGSTOP)  # as a parser that does not end
@@ -124,6 +132,7 @@ def test_others_do_not_wait_for_a_source_that_hangs(own: Toolbox) -> None:
         assert stuck.result().names == ("stuck",)
 
 
+@both_modes
 def test_closing(own: Toolbox) -> None:
     pid = resident(own)
     own.close()
@@ -133,6 +142,7 @@ def test_closing(own: Toolbox) -> None:
     own.close()
 
 
+@both_modes
 def test_closing_ends_a_request_in_progress(own: Toolbox) -> None:
     os.kill(resident(own), signal.SIGSTOP)
     with ThreadPoolExecutor() as threads:
@@ -144,6 +154,7 @@ def test_closing_ends_a_request_in_progress(own: Toolbox) -> None:
             stuck.result(timeout=30)
 
 
+@both_modes
 def test_a_forked_child_has_its_own(own: Toolbox) -> None:
     pid = resident(own)
     reader, writer = os.pipe()
@@ -165,15 +176,16 @@ def test_a_forked_child_has_its_own(own: Toolbox) -> None:
     assert not alive(child_pid)
 
 
+@pytest.mark.parametrize("sandbox", ["off", "require"])
 @pytest.mark.parametrize("how", ["SIGKILL", "exit"])
-def test_it_dies_with_the_host(how: str) -> None:
+def test_it_dies_with_the_host(how: str, sandbox: str) -> None:
     program = (
         "import os, sys, time\nfrom gloveport.engines.toolbox import Toolbox\n"
-        "t = Toolbox(sandbox='off'); t.compile('let a')\n"
+        "t = Toolbox(sandbox=sys.argv[1]); t.compile('let a')\n"
         "if os.fork() == 0: time.sleep(60); os._exit(0)\n"  # a forked copy must not keep it alive
         "print(t.pid, flush=True)\nsys.stdin.read(1)\n"
     )
-    host = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    host = subprocess.Popen([sys.executable, "-c", program, sandbox], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert host.stdin and host.stdout
     with host:
         pid = int(host.stdout.readline())
@@ -186,14 +198,15 @@ def test_it_dies_with_the_host(how: str) -> None:
                 host.stdin.close()
             assert gone_soon(pid)
         finally:
-            for copy in children:
-                if int(copy) != pid:
-                    os.kill(int(copy), signal.SIGKILL)
+            for child in map(int, children):  # the forked copy; all others are gone
+                if child != pid and alive(child):
+                    os.kill(child, signal.SIGKILL)
 
 
 # ── use by many ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@both_modes
 def test_many_threads(own: Toolbox, spawn: CountingSpawn) -> None:
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(lambda n: own.compile(f"let v{n}: number = {n}").names, range(200)))
@@ -211,6 +224,7 @@ def test_many_tasks_on_several_loops(own: Toolbox) -> None:
             assert names == [(f"v{loop}_{n}",) for n in range(40)]
 
 
+@both_modes
 def test_the_async_form_gives_the_same(own: Toolbox) -> None:
     async def main() -> None:
         assert await own.compile_async("let a: 1 = 1") == own.compile("let a: 1 = 1")  # starts in a thread
@@ -247,6 +261,7 @@ def test_the_loop_runs_while_the_compiler_is_slow(own: Toolbox) -> None:
     asyncio.run(main())
 
 
+@both_modes
 def test_async_timeouts_and_cancellation(own: Toolbox) -> None:
     async def main() -> None:
         os.kill(resident(own), signal.SIGSTOP)
@@ -308,6 +323,24 @@ def test_a_program_that_ends_at_once(tmp_path: Path) -> None:
     bundle.write_text("throw 1")
     with pytest.raises(EngineUnavailableError, match="ended at once"):
         Toolbox(sandbox="off", bundle=bundle).compile("let a")
+
+
+def test_the_jail_is_on_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seccomp(toolbox: Toolbox) -> str:
+        status = Path(f"/proc/{resident(toolbox)}/status").read_text()
+        return status.partition("Seccomp:")[2].split()[0]
+
+    with Toolbox() as jailed, Toolbox(sandbox="off") as plain:
+        assert (seccomp(jailed), seccomp(plain)) == ("2", "0")
+        root = os.listdir(f"/proc/{jailed.pid}/root/")
+        assert "etc" not in root and "home" not in root
+
+    def refuse(*_: object, **__: object) -> None:
+        raise SandboxUnavailableError("a layer is missing")
+
+    monkeypatch.setattr("gloveport.engines.toolbox.process.spawn_jailed", refuse)
+    with Toolbox() as refused, pytest.raises(SandboxUnavailableError):
+        refused.compile("let a")
 
 
 def test_an_unknown_mode() -> None:

@@ -81,7 +81,10 @@ class SessionMachine(RuleBasedStateMachine):
         assert other.budget == self.session.budget
         if self.session.pending is not None:  # resume(load(dump)) is resume, whatever the answer
             step = self.session.pending
-            twin, twin_world = make_session("a", "b", limits=Limits(max_tool_calls=LIMIT, tool_budgets={"b": 10})), World({})
+            twin, twin_world = (
+                make_session("a", "b", limits=Limits(max_tool_calls=LIMIT, tool_budgets={"b": 10})),
+                World({}),
+            )
             twin_world.drive(twin.restore(decode_saved(encode_saved(before)), guest="g"))
             one = world.drive(other.resume(step, value(step.call_id, 3), 0.1))
             two = twin_world.drive(twin.resume(step, value(step.call_id, 3), 0.1))

@@ -54,7 +54,8 @@ def test_the_window_bounds_calls_in_flight():
 
 
 @pytest.mark.parametrize(
-    ("fault", "error"), [("spin", RuntimeTimeout), ("oom", MemoryLimitExceeded), ("trap", WorkerCrashed), ("die", WorkerCrashed)]
+    ("fault", "error"),
+    [("spin", RuntimeTimeout), ("oom", MemoryLimitExceeded), ("trap", WorkerCrashed), ("die", WorkerCrashed)],
 )
 def test_a_lost_run_leaves_the_state_before_it_and_its_calls_charged(fault, error):
     session, world = make_session("t", limits=Limits(max_tool_calls=10)), World({"t": lambda _: 1})

@@ -183,7 +183,13 @@ def make_session(*names: str, limits: Limits | None = None, **options: Any) -> S
     """A session with those tools."""
     infos = {name: ToolInfo(name, name) for name in names}
     identity = Identity(
-        clock_ms=0.0, seed=1, frozen_clock=False, namespace=None, tools=tuple(sorted(names)), redact=True, bootstrap=None
+        clock_ms=0.0,
+        seed=1,
+        frozen_clock=False,
+        namespace=None,
+        tools=tuple(sorted(names)),
+        redact=True,
+        bootstrap=None,
     )
     return Session(session_id="s", identity=identity, limits=limits or Limits(), tools=infos, **options)
 

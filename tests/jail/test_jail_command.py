@@ -25,7 +25,18 @@ def test_what_a_program_can_do(person: Person) -> None:
     assert seen["environment"] == {"GREETING": "hi"}
     assert seen["thread"] is True
     assert seen["scratch"] == "kept"
-    assert set(seen["refused"]) == {"passwd", "root", "write", "grow", "socket", "fork", "program", "loader", "kill", "proc"}
+    assert set(seen["refused"]) == {
+        "passwd",
+        "root",
+        "write",
+        "grow",
+        "socket",
+        "fork",
+        "program",
+        "loader",
+        "kill",
+        "proc",
+    }
     assert seen["descriptors"] == [0, 1, 2]
 
 
@@ -106,7 +117,9 @@ def test_what_cannot_be_started_says_why() -> None:
 
 def test_nothing_is_left_behind() -> None:
     def count() -> tuple[int, int]:
-        children = subprocess.run(["ps", "--ppid", str(os.getpid()), "-o", "pid="], capture_output=True, text=True).stdout.split()
+        children = subprocess.run(
+            ["ps", "--ppid", str(os.getpid()), "-o", "pid="], capture_output=True, text=True
+        ).stdout.split()
         return len(os.listdir("/proc/self/fd")), len(children)
 
     before = count()

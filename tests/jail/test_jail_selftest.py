@@ -19,14 +19,36 @@ NAMES = [layer.name for layer in LAYERS]
 
 FOR_ROOT = {"fsopen", "open_tree", "mount", "umount2", "pivot_root", "chroot"}
 RESTRICTED_SOMEWHERE = {
-    *("bpf", "userfaultfd", "perf_event_open", "io_uring_setup", "memfd_secret", "unshare", "ptrace", "compare kernel objects"),
+    *(
+        "bpf",
+        "userfaultfd",
+        "perf_event_open",
+        "io_uring_setup",
+        "memfd_secret",
+        "unshare",
+        "ptrace",
+        "compare kernel objects",
+    ),
     *("read another process's memory", "modify_ldt", "process_madvise"),
 }
 """What distributions close to ordinary users, or leave out of the kernel, without our doing."""
 
 VICTIMS = {
-    *("signal another process", "tgkill", "tkill", "rt_sigqueueinfo", "pidfd_open", "ptrace", "read another process's memory"),
-    *("another process's limits", "another process's processors", "another process's priority", "another process's group"),
+    *(
+        "signal another process",
+        "tgkill",
+        "tkill",
+        "rt_sigqueueinfo",
+        "pidfd_open",
+        "ptrace",
+        "read another process's memory",
+    ),
+    *(
+        "another process's limits",
+        "another process's processors",
+        "another process's priority",
+        "another process's group",
+    ),
     *("own a descriptor's signals: F_SETOWN",),
 }
 FILES = {"open a file of the host", "open2 a file of the host", "stat a file of the host", "statx a file of the host"}
@@ -61,7 +83,10 @@ ALONE = {
     "seccomp": (["no-new-privileges", "seccomp"], ALL - {"the environment", "inherited descriptors"}),
     "pid-namespace": (["pid-namespace", "user-namespace"], VICTIMS),
     "root": (["mount-namespace", "root", "user-namespace"], FILES),
-    "landlock": (["no-new-privileges", "landlock"], {"open a file of the host", "list the root directory", "signal another process"}),
+    "landlock": (
+        ["no-new-privileges", "landlock"],
+        {"open a file of the host", "list the root directory", "signal another process"},
+    ),
     "user": (["user"], {"ptrace", "read another process's memory", "signal another process", "mount"}),
     "capabilities": (["capabilities"], {"fsopen", "mount", "umount2", "chroot", "pivot_root"}),
 }
@@ -73,8 +98,14 @@ def test_each_layer_alone_takes_away_what_it_says(person: Person, layer: str) ->
     if os.geteuid() != 0 and layer in ("user", "capabilities"):
         pytest.skip("root's powers are needed to see them go")
     only, taken = ALONE[layer]
-    without = person.run("jail/jail_inside.py", json.dumps({"only": [n for n in only if n != layer], "worker": ""}), own_mounts=True)
-    with_it = person.run("jail/jail_inside.py", json.dumps({"only": only, "worker": "single" if layer == "seccomp" else ""}), own_mounts=True)
+    without = person.run(
+        "jail/jail_inside.py", json.dumps({"only": [n for n in only if n != layer], "worker": ""}), own_mounts=True
+    )
+    with_it = person.run(
+        "jail/jail_inside.py",
+        json.dumps({"only": only, "worker": "single" if layer == "seccomp" else ""}),
+        own_mounts=True,
+    )
     assert taken - RESTRICTED_SOMEWHERE <= set(without["possible"])
     assert not taken & set(with_it["possible"])
 
@@ -85,7 +116,9 @@ def test_a_layer_that_is_left_out_is_named(person: Person, layer: str) -> None:
     missing = person.run("jail/jail_inside.py", json.dumps({"leave_out": [layer]}))["missing"]
     assert layer in missing
     # Only what cannot stand without it goes with it.
-    assert set(missing) <= {layer} | {"mount-namespace": {"root"}, "no-new-privileges": {"landlock", "seccomp"}}.get(layer, set())
+    assert set(missing) <= {layer} | {"mount-namespace": {"root"}, "no-new-privileges": {"landlock", "seccomp"}}.get(
+        layer, set()
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +145,9 @@ LOST = {"missing": [Missing("net-namespace", "because", "do this")], "possible":
 
 
 def test_require_refuses_and_says_what_to_do() -> None:
-    with pytest.raises(SandboxUnavailableError, match=r"(?s)net-namespace: because. To fix it: do this.*socket.*doctor"):
+    with pytest.raises(
+        SandboxUnavailableError, match=r"(?s)net-namespace: because. To fix it: do this.*socket.*doctor"
+    ):
         judge("require", "workers", LOST)
 
 

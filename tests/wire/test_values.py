@@ -150,14 +150,17 @@ def test_an_undefined_argument_is_told_apart_from_null():
 
 
 @pytest.mark.parametrize(
-    "wire", ['{"$":"x"}', '{"$":1}', '{"$":"bytes","v":"*"}', '{"$":"map","v":3}', '{"$":"number","v":"1"}', "[", '"\\ud83d"']
+    "wire",
+    ['{"$":"x"}', '{"$":1}', '{"$":"bytes","v":"*"}', '{"$":"map","v":3}', '{"$":"number","v":"1"}', "[", '"\\ud83d"'],
 )
 def test_malformed_values_are_a_protocol_violation(wire):
     with pytest.raises(ProtocolViolation):
         decode(wire.encode(), 1)
 
 
-@pytest.mark.parametrize("wire", ['{"$":"date","v":null}', '{"$":"date","v":9e15}', '{"$":"bigint","v":"%s"}' % ("9" * 5000)])
+@pytest.mark.parametrize(
+    "wire", ['{"$":"date","v":null}', '{"$":"date","v":9e15}', '{"$":"bigint","v":"%s"}' % ("9" * 5000)]
+)
 def test_guest_values_that_python_cannot_hold_are_an_error_of_the_value(wire):
     with pytest.raises(ValueCrossingError):
         decode(wire.encode(), 1)

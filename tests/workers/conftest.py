@@ -17,7 +17,6 @@ from jail_people import Person, readable_copy
 from gloveport.engines.wasm.pool import WorkerPool
 
 
-
 @pytest.fixture
 def pool() -> Iterator[WorkerPool]:
     with WorkerPool(guests=GUESTS) as made:

@@ -87,11 +87,25 @@ class FakeGuest:
         self.limit = limit
 
 
-def guests() -> type[FakeGuest]:
-    return FakeGuest
+class Guests:
+    def __init__(self, kind: type[FakeGuest]) -> None:
+        self.kind = kind
+
+    def __call__(self) -> FakeGuest:
+        return self.kind()
+
+    def rehearse(self, guest: FakeGuest) -> None:
+        pass
+
+    def warm(self, guest: FakeGuest) -> None:
+        pass
 
 
-def broken() -> type[FakeGuest]:
+def guests() -> Guests:
+    return Guests(FakeGuest)
+
+
+def broken() -> Guests:
     raise RuntimeError("this guest does not load")
 
 
@@ -100,12 +114,12 @@ class _Dies(FakeGuest):
         os._exit(3)
 
 
-def dying() -> type[FakeGuest]:
-    return _Dies
+def dying() -> Guests:
+    return Guests(_Dies)
 
 
-def slow() -> type[FakeGuest]:
-    return _Slow
+def slow() -> Guests:
+    return Guests(_Slow)
 
 
 class _Slow(FakeGuest):
@@ -117,32 +131,32 @@ class _Slow(FakeGuest):
 # ── zygotes whose jail has a hole ────────────────────────────────────────────────────────────────────────────────────
 
 
-def without_seccomp() -> type[FakeGuest]:
+def without_seccomp() -> Guests:
     from gloveport.engines.jail import seccomp
 
     seccomp.install = lambda program: None
-    return FakeGuest
+    return Guests(FakeGuest)
 
 
-def without_landlock() -> type[FakeGuest]:
+def without_landlock() -> Guests:
     from gloveport.engines.jail import landlock
 
     def restrict(rules: object = ()) -> int:
         raise OSError(95, "not supported")
 
     landlock.restrict = restrict
-    return FakeGuest
+    return Guests(FakeGuest)
 
 
-def without_root() -> type[FakeGuest]:
+def without_root() -> Guests:
     from gloveport.engines.jail import namespaces
 
     namespaces.build_root = lambda *a: None
-    return FakeGuest
+    return Guests(FakeGuest)
 
 
-def without_child_filter() -> type[FakeGuest]:
+def without_child_filter() -> Guests:
     from gloveport.engines.jail import enter
 
     enter.harden_child = lambda *a, **k: None
-    return FakeGuest
+    return Guests(FakeGuest)

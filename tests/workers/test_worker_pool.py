@@ -194,12 +194,18 @@ def test_close_wakes_those_who_wait() -> None:
 
 
 def test_a_guest_that_does_not_load_says_why() -> None:
-    with WorkerPool(guests="fake_guest:broken") as pool, pytest.raises(EngineUnavailableError, match="this guest does not load"):
+    with (
+        WorkerPool(guests="fake_guest:broken") as pool,
+        pytest.raises(EngineUnavailableError, match="this guest does not load"),
+    ):
         pool.take()
 
 
 def test_workers_that_die_before_they_are_ready() -> None:
-    with WorkerPool(guests="fake_guest:dying") as pool, pytest.raises(EngineUnavailableError, match="died before they were ready"):
+    with (
+        WorkerPool(guests="fake_guest:dying") as pool,
+        pytest.raises(EngineUnavailableError, match="died before they were ready"),
+    ):
         pool.take()
 
 

@@ -45,7 +45,9 @@ class OpenCall(msgspec.Struct):
     """The arguments, undecoded."""
     flags: int
     handed: bool = False
-    """Launched, or shown to the driver of `start`/`resume`."""
+    """Launched: the real tool works on it."""
+    held: bool = False
+    """Kept for whoever drives the session with `start` and `resume`."""
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -57,6 +59,8 @@ class Answer(msgspec.Struct, gc=False):
     """The value, or `{"name", "message"}`, as wire JSON."""
     fatal: BaseException | None = None
     """The tool raised something that is not an answer: `SystemExit`, `KeyboardInterrupt`, a cancellation."""
+    pause: bool = False
+    """The tool raised `PauseRequested`: hold the call instead of answering it."""
 
 
 class Awaited(msgspec.Struct, gc=False):

@@ -46,6 +46,8 @@ class Run:
         self.in_flight = 0
         self.busy: set[str] = set()
         """Tools marked `sequential` that run at this moment."""
+        self.ask: frozenset[str] | None = None
+        """Tools whose calls are handed out; `None`: all of them. The real tools answer the others."""
 
     # ── budget of time ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -120,6 +122,8 @@ class Run:
         if self.in_flight >= window:
             return None
         for index, call in enumerate(self.waiting):
+            if call.held or (self.ask and call.name in self.ask):
+                continue
             one_at_a_time = sequential(call.name)
             if one_at_a_time and call.name in self.busy:
                 continue
@@ -138,6 +142,15 @@ class Run:
             self.in_flight -= 1
             self.busy.discard(call.name)
         return call
+
+    def hold(self, call_id: int) -> None:
+        """A launched call that is to be handed out after all."""
+        call = self.open.get(call_id)
+        if call is not None and call.handed:
+            self.in_flight -= 1
+            self.busy.discard(call.name)
+            call.handed, call.held = False, True
+            self.waiting.append(call)
 
     def hand_back(self) -> None:
         """Nobody works on any call any more; they wait in call order again."""
@@ -162,6 +175,7 @@ class Run:
             self.charged,
             self.digest.value,
             self.output.state(),
+            None if self.ask is None else sorted(self.ask),
         )
 
     @classmethod
@@ -173,5 +187,6 @@ class Run:
         run.used_ns, run.paused, run.charged = saved.used_ns, saved.paused, saved.charged
         run.digest = Digest(saved.digest)
         run.output = Output.restored(limits.max_output_bytes, saved.output)
+        run.ask = None if saved.ask is None else frozenset(saved.ask)
         run.requests = None
         return run

@@ -50,6 +50,7 @@ class SavedRun(msgspec.Struct):
     charged: dict[str, int]
     digest: bytes
     output: list[object]
+    ask: list[str] | None = None
 
 
 class SavedSession(msgspec.Struct):

@@ -185,12 +185,12 @@ class Session:
     def execute(self, source: str) -> Steps:
         """Run to the end with the real tools. → `Done | Failed`"""
         self.check_idle()
-        return (yield from self._guard(self._begin(source), self._work))
+        return (yield from self._guard(self._begin(source, frozenset()), self._work))
 
-    def start(self, source: str) -> Steps:
-        """Run to the first tool call. → `ToolCall | Done | Failed`"""
+    def start(self, source: str, ask: frozenset[str] | None = None) -> Steps:
+        """Run to the first tool call, or with `ask` to the first call that is held. → `ToolCall | Done | Failed`"""
         self.check_idle()
-        return (yield from self._guard(self._begin(source), self._pause))
+        return (yield from self._guard(self._begin(source, ask), self._go_on))
 
     def resume(self, step: ToolCall, answer: Answer, elapsed: float) -> Steps:
         """Answer the pending call after `elapsed` seconds of pause. → `ToolCall | Done | Failed`"""
@@ -198,7 +198,7 @@ class Session:
         if self._expired is not None:
             expired, self._expired = self._expired, None
             return expired
-        return (yield from self._guard(self._continue(answer, elapsed), self._pause))
+        return (yield from self._guard(self._continue(answer, elapsed), self._go_on))
 
     def expire(self) -> None:
         """The pause lasted longer than `max_pause`: roll back. The driver releases the guest; the next `resume` says so."""
@@ -252,7 +252,7 @@ class Session:
         if self.journal is not None:
             self.journal.extend([Lost(run.number, error.code, run.charged)])
 
-    def _begin(self, source: str) -> Steps:
+    def _begin(self, source: str, ask: frozenset[str] | None) -> Steps:
         self._expired = None
         try:
             compiled = yield Compile(source)
@@ -261,6 +261,7 @@ class Session:
         yield from self._revive()
         self.runs += 1
         run = self.run = Run(self.runs, source, self.limits, self._last_call)
+        run.ask = ask
         request = wire.run_request(run.number, self.limits.max_output_bytes, compiled.code)
         yield from self._step(run, request)
         return run
@@ -283,6 +284,9 @@ class Session:
         yield from self._settle(run, [answer], 0.0)
         return run
 
+    def _go_on(self, run: Run) -> Steps:
+        return (yield from (self._pause(run) if run.ask is None else self._work(run)))
+
     def _pause(self, run: Run) -> Steps:
         """Stop at the first open call, or end the run."""
         yield from self._refuse(run)
@@ -299,6 +303,8 @@ class Session:
                 return (yield from self._finish(run))
             while (call := run.next_call(self.window, self._sequential)) is not None:
                 yield Launch(call)
+            if not run.in_flight:  # every open call is held: nothing but an answer from outside goes on
+                return self._tool_call(next(iter(run.open.values())))
             timer = self._timer_left(run, waited)
             patience = max(0.0, run.pause_left)
             got: Awaited = yield Await(patience if timer is None else min(timer, patience))
@@ -345,6 +351,9 @@ class Session:
     def _settle(self, run: Run, answers: list[Answer], waited: float) -> Steps:
         requests: list[bytes] = []
         for answer in answers:
+            if answer.pause:
+                run.hold(answer.call_id)
+                continue
             call = run.settle(answer.call_id)
             if call is None:
                 continue
@@ -376,6 +385,8 @@ class Session:
             self._issued.add(str(name))
 
     def _steps(self, run: Run, requests: list[bytes]) -> Steps:
+        if not requests:
+            return
         if len(requests) == 1:
             yield from self._step(run, requests[0])
             return

@@ -7,9 +7,9 @@ import datetime as dt
 import secrets
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from .. import _version
 from ..core.commands import Answer
@@ -18,16 +18,14 @@ from ..core.seal import seal, unseal
 from ..core.session import Session
 from ..errors import JournalError, JournalTooLarge, SessionBusyError, StaleStepError
 from ..policy import Limits
-from ..tools.prompt import describe_tools
-from ..tools.typescript import typescript_stubs
+from ..tools.prompt import describe_specs
+from ..tools.typescript import stubs_of
 from ..types import Done, Failed, Step, ToolCall
 from .driver import Driver
 from .options import Clock, Options, SessionOptions, Tools, build_options
 from .reaper import pause_reaper
 
-__all__ = ("BaseSandbox", "Unpack")
-
-from typing import Unpack
+__all__ = ("BaseSandbox",)
 
 _MIB = 1024 * 1024
 _UNSET: Any = object()
@@ -141,14 +139,17 @@ class BaseSandbox:
 
     def describe_tools(self) -> str:
         """A block for the system prompt: how to write code here, and each tool's signature, text and an example."""
-        return describe_tools(
-            self._options.specs, namespace=self._core.identity.namespace, limits=self._options.limits,
-            frozen_clock=self._core.identity.frozen_clock,
+        identity = self._core.identity
+        return describe_specs(
+            self._options.specs.values(),
+            namespace=identity.namespace,
+            limits=self._options.limits,
+            frozen_clock=identity.frozen_clock,
         )
 
     def typescript_stubs(self) -> str:
         """The tools as a `.d.ts` file."""
-        return typescript_stubs(self._options.specs, namespace=self._core.identity.namespace)
+        return stubs_of(self._options.specs.values(), namespace=self._core.identity.namespace)
 
     def __repr__(self) -> str:
         core = self._core
@@ -174,6 +175,18 @@ class BaseSandbox:
             raise TypeError(f"the code must be a string, not {type(code).__name__}")
         return code
 
+    def _asked(self, ask: Iterable[str] | None) -> frozenset[str] | None:
+        self._driver.pausing = ask is not None
+        if ask is None:
+            return None
+        if isinstance(ask, str):
+            raise TypeError("`ask` takes the names of tools, not one string")
+        by_name = {spec.name: js_name for js_name, spec in self._options.specs.items()}
+        try:
+            return frozenset(by_name[name] for name in ask)
+        except KeyError as error:
+            raise ValueError(f"`ask` names {error.args[0]!r}, which is not a tool of this session") from None
+
     def _paused(self, step: Step) -> Step:
         """Note the time of a pause, and have it ended at `max_pause`."""
         if isinstance(step, ToolCall) and self._core.run is not None:
@@ -194,6 +207,9 @@ class BaseSandbox:
             self._use.release()
 
     def _pause_length(self) -> float:
+        """Seconds of the pause that ends now."""
+        run = self._core.run
+        self._driver.pausing = run is not None and run.ask is not None  # a loaded session does not know it yet
         self._pause_token = 0
         return time.monotonic() - self._paused_at
 

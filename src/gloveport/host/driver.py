@@ -43,6 +43,8 @@ class Driver:
         self.compiler = compiler
         self.bridge = bridge
         self.link: Link | None = None
+        self.pausing = False
+        """Whether the run under way can pause."""
         self._tool_timeout = tool_timeout
         self._running: dict[int, tuple[str, float]] = {}
         """Call id → tool and deadline (0 without one) of what has no answer yet."""
@@ -71,7 +73,7 @@ class Driver:
         if error is None:
             self._ready.append(self.bridge.answer(prepared.call_id, prepared.spec.name, value))
         else:
-            self._ready.append(self.bridge.failure(prepared.call_id, error))
+            self._ready.append(self.bridge.failure(prepared.call_id, error, pausing=self.pausing))
         return True
 
     def patience(self, timeout: float) -> float:

@@ -118,7 +118,10 @@ def build_options(
         max_result_bytes=max_result_bytes,
         max_journal_bytes=max_journal_bytes,
         max_tool_calls=max_tool_calls,
-        tool_budgets=dict(more.get("tool_budgets") or {}),
+        tool_budgets={
+            **{spec.name: spec.max_calls for spec in specs.values() if spec.max_calls is not None},
+            **(more.get("tool_budgets") or {}),
+        },
         max_host_calls=more.get("max_host_calls"),
         max_inflight=inflight - 1 if type(inflight) is int else inflight,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -60,16 +61,21 @@ class AsyncAgentSandbox(BaseSandbox):
         self._check_code(code)
         with self._exclusive():
             try:
+                self._driver.pausing = False
                 return await self._driver.drive(self._core.execute(code))
             finally:
                 if self._core.run is not None:  # a tool's SystemExit left it paused
                     self._paused(self._core.pending)  # pyright: ignore[reportArgumentType]
 
-    async def start(self, code: str) -> Step:
-        """Run code to its first tool call and hand that out instead of making it."""
+    async def start(self, code: str, *, ask: Iterable[str] | None = None) -> Step:
+        """Run code to its first tool call and hand that out instead of making it.
+
+        With `ask`, only calls of those tools are handed out (and calls whose tool raises `PauseRequested`); the real tools answer
+        the others, as in `run`, and every call under way is answered before the session pauses. `resume` goes on the same way.
+        """
         self._check_code(code)
         with self._exclusive():
-            return self._paused(await self._driver.drive(self._core.start(code)))
+            return self._paused(await self._driver.drive(self._core.start(code, self._asked(ask))))
 
     async def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
         """Answer the call that the session is paused at. See `AgentSandbox.resume`."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..core.commands import Answer, OpenCall
-from ..errors import ToolArgumentError, ToolTimeoutError, ValueCrossingError
+from ..errors import PauseRequested, ToolArgumentError, ToolTimeoutError, ValueCrossingError
 from ..types import ToolCall
 from ..wire.values import UNDEFINED, decode_arguments, encode
 from .binding import bind_arguments
@@ -81,10 +81,12 @@ class ToolBridge:
         """The answer for a value that the application gives; raises `ValueCrossingError` when it cannot cross."""
         return Answer(call_id, True, encode(value))
 
-    def failure(self, call_id: int, error: BaseException) -> Answer:
+    def failure(self, call_id: int, error: BaseException, *, pausing: bool = False) -> Answer:
         """The answer for what a tool raised. What is not an `Exception` is not an answer; it is passed on."""
         if not isinstance(error, Exception) or isinstance(error, asyncio.CancelledError):
             return Answer(call_id, False, b"", error)
+        if pausing and isinstance(error, PauseRequested):
+            return Answer(call_id, False, b"", pause=True)
         return _error(call_id, type(error).__name__, self.message(error))
 
     def message(self, error: BaseException) -> str:

@@ -30,7 +30,7 @@ ENVIRONMENT = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1"}
 def command(bundle: Path = BUNDLE) -> tuple[list[str], list[Path]]:
     """The command line of the toolbox and the files it reads. Raises `EngineUnavailableError` when a part is missing."""
     try:
-        from deno import find_deno_bin
+        from deno import find_deno_bin  # pyright: ignore[reportMissingTypeStubs]  it has types, but no marker
     except ImportError as error:
         raise EngineUnavailableError("the package 'deno' is not installed: pip install deno") from error
     try:

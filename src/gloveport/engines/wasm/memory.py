@@ -44,6 +44,7 @@ _data = _function(_wasmtime, "wasmtime_memory_data", c_void_p, c_void_p, c_void_
 _size = _function(_wasmtime, "wasmtime_memory_data_size", c_size_t, c_void_p, c_void_p)
 _error_delete = _function(_wasmtime, "wasmtime_error_delete", None, c_void_p)
 _trap_delete = _function(_wasmtime, "wasm_trap_delete", None, c_void_p)
+_set_async_stack = _function(_wasmtime, "wasmtime_config_async_stack_size_set", None, c_void_p, c_size_t)
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 _memcmp = _function(_libc, "memcmp", c_int, c_void_p, c_void_p, c_size_t)
 _madvise = _function(_libc, "madvise", c_int, c_void_p, c_size_t, c_int)
@@ -52,6 +53,17 @@ _MADV_DONTNEED: Final = 4
 _MAP_FIXED: Final = 0x10
 _ZERO: Final = bytes(_CHUNK)
 _ZERO_ADDRESS: Final = ctypes.cast(c_char_p(_ZERO), c_void_p).value or 0
+
+
+def set_stack(config: wasmtime.Config, size: int) -> None:
+    """Let guests use `size` bytes of a thread's stack.
+
+    wasmtime 50 aborts the process when the stack of its asynchronous mode, which is not used here and which wasmtime-py has no
+    setting for, is smaller.
+    """
+    pointer: Any = config.ptr()
+    _set_async_stack(ctypes.cast(pointer, c_void_p), size + (1 << 20))
+    config.max_wasm_stack = size
 
 
 class Trapped(Exception):

@@ -13,8 +13,10 @@ import importlib.metadata
 import json
 import os
 import platform
+import resource
 import stat
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -28,8 +30,9 @@ __all__ = ("FORMAT", "GuestModule", "native_directory")
 FORMAT: Final = 1
 """The format of requests, messages and images that this release speaks."""
 
-MAX_WASM_STACK: Final = 2 << 20
-"""Bytes of native stack for a guest. The engine's own limit is reached before: a RangeError that code can catch."""
+MAX_WASM_STACK: Final = 4 << 20
+"""Bytes of native stack for a guest, half of a usual thread's. The engine's own limit (STACK_LIMIT in native/quickjs/entry.c) is
+reached before: a RangeError that code can catch."""
 
 _MAGIC: Final = b"gloveport compiled guest 1\n"
 _HOW_TO_BUILD: Final = "build it with `pip install .` (or `python hatch_build.py` in a source tree)"
@@ -109,7 +112,7 @@ def _guest() -> tuple[bytes, str]:
 def _engine(*, parallel: bool) -> wasmtime.Engine:
     config = wasmtime.Config()
     # No fuel and no epochs: they cost 28 % (wasmtime 50); the guest polls a flag in its memory instead.
-    config.max_wasm_stack = MAX_WASM_STACK
+    memory.set_stack(config, _native_stack())
     config.memory_init_cow = True
     config.memory_may_move = False  # the address of the interrupt flag must stay
     config.parallel_compilation = parallel
@@ -117,9 +120,21 @@ def _engine(*, parallel: bool) -> wasmtime.Engine:
     return wasmtime.Engine(config)
 
 
+def _native_stack() -> int:
+    """What a guest may use of the stack of any thread here: less than `MAX_WASM_STACK` where threads have small ones.
+
+    Beyond it a guest traps; it must never reach the thread's guard page, which would end the process.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    # glibc: threads get the soft limit at program start, or 2 MiB when it is unlimited
+    thread = 2 << 20 if soft == resource.RLIM_INFINITY else soft
+    chosen = threading.stack_size()
+    return min(MAX_WASM_STACK, max(256 << 10, (min(thread, chosen) if chosen else thread) // 2))
+
+
 def _key(sha256: str) -> str:
     version = importlib.metadata.version("wasmtime")
-    parts = (version, platform.machine(), _processor(), str(MAX_WASM_STACK), sha256)
+    parts = (version, platform.machine(), _processor(), sha256)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 

@@ -17,7 +17,7 @@ from gloveport.errors import EngineUnavailableError
 
 __all__ = ("Sandbox", "Worker", "WorkerPool")
 
-_GUESTS: Final = "gloveport.engines.wasm.zygote:quickjs"
+_GUESTS: Final = "gloveport.engines.wasm.quickjs:guests"
 _RESTARTS: Final = 3
 _MAX_SPARES: Final = 64
 

@@ -21,10 +21,9 @@ import os
 import select
 import signal
 import socket
-import sys
+import struct
 import time
-from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 from gloveport.engines.jail import descriptors, enter, filters, selftest, syscalls
 from gloveport.engines.jail.child import keep
@@ -33,7 +32,7 @@ from gloveport.engines.jail.probes import Surroundings
 from gloveport.engines.wasm import shared
 from gloveport.engines.wasm.worker import GuestLike, serve
 
-__all__ = ("PAGE", "main", "quickjs")
+__all__ = ("PAGE", "Guests", "main")
 
 PAGE: Final = 4096
 """Bytes of the page through which the host interrupts a worker."""
@@ -47,30 +46,17 @@ _PATIENCE: Final = 5
 
 _PR_SET_PDEATHSIG: Final = 1
 _SEALS: Final = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
+_PRACTICE: Final = struct.pack("<IBQIBB", 9, ord("C"), 64 << 20, 2, ord("S"), ord("G"))
+"""A configuration, and the request to collect garbage."""
 _ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
 
 
-def quickjs() -> Callable[[], GuestLike]:
-    """Loads the compiled guest; gives what makes an instance of it."""
-    from gloveport.engines.wasm.guest import Guest
-    from gloveport.engines.wasm.module import GuestModule
-    from gloveport.errors import EngineUnavailableError
+class Guests(Protocol):
+    """What the function named by the pool gives: makes instances, and knows how to have one ready."""
 
-    try:
-        module = GuestModule.load(compiled_only=True)
-    except EngineUnavailableError:
-        # Compiling starts threads, which a process that is about to fork cannot have: a child compiles into the cache.
-        pid = os.fork()
-        if pid == 0:
-            try:
-                GuestModule.load()
-            except BaseException as error:
-                print(error, file=sys.stderr, flush=True)
-                os._exit(1)
-            os._exit(0)
-        os.waitpid(pid, 0)
-        module = GuestModule.load(compiled_only=True)
-    return lambda: Guest(module, memory_limit=64 * 1024 * 1024)
+    def __call__(self) -> GuestLike: ...
+    def rehearse(self, guest: Any, /) -> None: ...
+    def warm(self, guest: Any, /) -> None: ...
 
 
 def main(arguments: list[str]) -> None:
@@ -78,8 +64,9 @@ def main(arguments: list[str]) -> None:
     control_fd, host, sandbox, spares, guests = arguments
     before = _descriptors()
     module, _, function = guests.partition(":")
-    make: Callable[[], GuestLike] = getattr(importlib.import_module(module), function)()
+    make: Guests = getattr(importlib.import_module(module), function)()
     guest = make()
+    make.rehearse(guest)
     base = _private_bytes()
     keep_open = _descriptors() - before
     _erase_environment()
@@ -128,7 +115,7 @@ class _Nursery:
         control: socket.socket,
         host: int,
         spares: int,
-        make: Callable[[], GuestLike],
+        make: Guests,
         guest: GuestLike,
         keep_open: set[int],
         base: int,
@@ -238,11 +225,22 @@ class _Nursery:
         try:
             self.guest.share_flag(page)
             os.close(page)
+            self.practise()
             self.into_child(sock, filters.worker())
             sock.sendall(b"r")
             serve(sock, self.guest, data_base=self.base)
         finally:
             os._exit(0)
+
+    def practise(self) -> None:
+        """Walks the path of a request once, so that the memory it writes is this process's own before a session waits for it."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.sendall(_PRACTICE)
+            ours.shutdown(socket.SHUT_WR)
+            serve(theirs, self.guest)
+        self.guest.reset()
+        self.make.warm(self.guest)
 
     def fork_shared(self, channel: int) -> None:
         try:

@@ -1,0 +1,3 @@
+"""`gloveport bench`."""
+import argparse
+def arguments(verb: argparse.ArgumentParser) -> None: ...

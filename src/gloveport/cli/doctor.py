@@ -1,0 +1,105 @@
+"""`gloveport doctor`: each layer of the jail and each part of gloveport, tried out on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .._version import __version__
+from ..errors import GloveportError
+from . import EXIT_OK, EXIT_SANDBOX
+
+__all__ = ("arguments", "run")
+
+
+def arguments(verb: argparse.ArgumentParser) -> None:
+    """Its command line."""
+    verb.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was tried."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Try everything. Exit code 4 when `sandbox="require"` would refuse here."""
+    findings = [*_layers(), *(_try(name, check) for name, check in _CHECKS)]
+    complete = all(finding.ok for finding in findings)
+    report = {
+        "gloveport": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "user": "root" if os.getuid() == 0 else "ordinary",
+        "ok": complete,
+        "checks": [dataclasses.asdict(finding) for finding in findings],
+    }
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        _show(report, findings)
+    return EXIT_OK if complete else EXIT_SANDBOX
+
+
+def _layers() -> list[Finding]:
+    from ..engines.jail.report import status
+
+    try:
+        return [Finding(f"jail: {layer.layer}", layer.present, layer.detail or layer.what, layer.fix) for layer in status()]
+    except GloveportError as error:
+        return [Finding("jail", False, str(error))]
+
+
+def _try(name: str, check: Callable[[], str]) -> Finding:
+    began = time.perf_counter()
+    try:
+        detail = check()
+    except GloveportError as error:
+        return Finding(name, False, str(error), "see the message")
+    return Finding(name, True, f"{detail} ({(time.perf_counter() - began) * 1000:.0f} ms)")
+
+
+def _guest() -> str:
+    from ..engines.wasm.build import guest_build
+
+    return f"build {guest_build()[:12]}"
+
+
+def _compiler() -> str:
+    from ..engines.defaults import toolbox
+
+    toolbox("require").compile("const answer: number = 42; return answer")
+    return "compiles TypeScript in its jail"
+
+
+def _session() -> str:
+    from ..host.sync import AgentSandbox
+
+    with AgentSandbox({"double": lambda x: 2 * x}) as session:
+        value: Any = session.run("return await double(21)")
+    return f"a jailed session called a tool and returned {value}"
+
+
+_CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (("guest", _guest), ("compiler", _compiler), ("session", _session))
+
+
+def _show(report: dict[str, Any], findings: list[Finding]) -> None:
+    print(f"gloveport {report['gloveport']}, Python {report['python']}, {report['system']}, {report['user']} user\n")
+    for finding in findings:
+        print(f"{'ok  ' if finding.ok else 'MISSING'} {finding.name}: {finding.detail}")
+        if not finding.ok and finding.fix:
+            print(f"     → {finding.fix}")
+    if not report["ok"]:
+        print('\nSessions refuse to start here (sandbox="require"). `sandbox="auto"` runs without what is missing.', file=sys.stderr)

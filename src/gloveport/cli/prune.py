@@ -1,0 +1,49 @@
+"""`gloveport prune`: caches of compiled guests that this installation does not use any more."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from . import EXIT_OK
+from .run import size
+
+__all__ = ("arguments", "run")
+
+
+def arguments(verb: argparse.ArgumentParser) -> None:
+    """Its command line."""
+    verb.add_argument("--all", action="store_true", help="also what is in use: it is made anew when it is needed")
+    verb.add_argument("--older-than", type=float, default=7.0, metavar="DAYS", help="leave what was used since (default %(default)g)")
+    verb.add_argument("--max-size", type=size, metavar="SIZE", help="then remove the oldest until the rest fits")
+    verb.add_argument("--dry-run", action="store_true", help="only say what would go")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Remove, and say what."""
+    from ..engines.wasm.module import cache_directory, compiled_path
+
+    folder = cache_directory()
+    current = compiled_path()
+    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=_age, reverse=True)
+    doomed = [path for path in files if options.all or (path != current and _age(path) > options.older_than * 86400)]
+    if options.max_size is not None:
+        left = sum(path.stat().st_size for path in files if path not in doomed)
+        for path in files:
+            if left <= options.max_size:
+                break
+            if path not in doomed and path != current:
+                doomed.append(path)
+                left -= path.stat().st_size
+    freed = sum(path.stat().st_size for path in doomed)
+    for path in doomed:
+        print(path)
+        if not options.dry_run:
+            path.unlink(missing_ok=True)
+    print(f"{'would free' if options.dry_run else 'freed'} {freed} bytes in {len(doomed)} files of {folder}")
+    return EXIT_OK
+
+
+def _age(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
