@@ -74,8 +74,8 @@ class V8:
         return self._ask({"op": "run", "code": code, "later": list(later)})
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        with self.process:
+            self.process.kill()
 
 
 @pytest.fixture(scope="session")

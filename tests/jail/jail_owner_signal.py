@@ -9,8 +9,9 @@ import socket
 import sys
 import time
 
-from gloveport.engines.jail import enter, filters
 from jail_inside import keeper
+
+from gloveport.engines.jail import enter, filters
 
 how = json.loads(sys.argv[1])["hardening"]
 # The zygote's own filter would refuse the attack as well: leave it out, so that only the workers' hardening is in the way.

@@ -24,6 +24,7 @@ TREE = SchemaTool(
     lambda args: args,
 )  # fmt: skip
 
+# ruff: noqa: E501  the text is one line per paragraph
 RULES = """\
 You can run TypeScript or JavaScript in a sandbox. Write the code as the body of an async function: call tools with `await`, and `return` the final result (JSON data).
 - Top-level `const`, `let`, `var`, `function` and `class` declarations stay available in later runs.

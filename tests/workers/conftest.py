@@ -11,8 +11,8 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "jail")]
 
 from fake_guest import GUESTS
-from worker_frames import Line
 from jail_people import Person, readable_copy
+from worker_frames import Line
 
 from gloveport.engines.wasm.pool import WorkerPool
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from gloveport.errors import ImageError
 
-
 _mmap = ctypes.CDLL(None).mmap
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

@@ -68,11 +68,7 @@ def test_the_exit_of_a_copy_ends_nothing_of_its_parent(pool: WorkerPool) -> None
 
 def test_a_copy_holds_no_descriptor_of_its_parents_workers(pool: WorkerPool) -> None:
     lines = [Line(pool.take()), Line(pool.open_shared("a"))]
-    before = {
-        os.readlink(f"/proc/self/fd/{fd}")
-        for fd in os.listdir("/proc/self/fd")
-        if os.path.lexists(f"/proc/self/fd/{fd}")
-    }
+    before = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{fd}")}
     sockets = {link for link in before if link.startswith("socket:")}
 
     def copy() -> list[str]:

@@ -6,8 +6,6 @@ import ast
 import json
 import os
 import socket
-import subprocess
-import sys
 import tempfile
 import warnings
 

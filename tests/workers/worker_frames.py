@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import time
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from gloveport.engines.wasm.handle import Worker
 
@@ -74,7 +74,7 @@ class Line:
         """What `result` is after `code` ran in the worker: its `repr`, or the exception's."""
         return self.step(b"python " + code.encode()).output.decode()
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -9,7 +9,6 @@ import ctypes
 import json
 import os
 import sys
-
 import time
 
 from fake_guest import GUESTS

@@ -1,0 +1,1 @@
+"""Measurements that the project promises something about, side by side with its peers. `SPECIFICATION.md` has the promises."""

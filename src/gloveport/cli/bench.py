@@ -1,3 +1,29 @@
-"""`gloveport bench`."""
+"""`gloveport bench`: measure, and compare with the promises."""
+
+from __future__ import annotations
+
 import argparse
-def arguments(verb: argparse.ArgumentParser) -> None: ...
+from typing import get_args
+
+from ..policy import Isolation
+
+__all__ = ("arguments", "run")
+
+
+def arguments(verb: argparse.ArgumentParser) -> None:
+    """Its command line."""
+    verb.add_argument("what", choices=["sessions"], help="what to measure")
+    verb.add_argument("--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours")
+    verb.add_argument("--json", action="store_true", help="print the rows as JSON")
+    verb.add_argument("--check", action="store_true", help="exit with 1 when a bar of SPECIFICATION.md is missed")
+    verb.add_argument("--quick", action="store_true", help="fewer samples: under 50 s")
+    verb.add_argument("--isolation", choices=get_args(Isolation), default="process")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure and print."""
+    from ..bench.report import show
+    from ..bench.sessions import measure
+
+    rows = measure(peers=options.peers, quick=options.quick, isolation=options.isolation)
+    return show(rows, as_json=options.json, check=options.check)

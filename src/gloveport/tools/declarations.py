@@ -182,9 +182,7 @@ class _Document:
         if isinstance(schema.get("enum"), (list, tuple)):
             return _union([Kind(_literal(value)) for value in schema["enum"]])
         branches = [
-            _union([self.type_of(branch) for branch in _branches(schema, key)])
-            for key in ("anyOf", "oneOf")
-            if _branches(schema, key)
+            _union([self.type_of(branch) for branch in _branches(schema, key)]) for key in ("anyOf", "oneOf") if _branches(schema, key)
         ]
         branches += [self.type_of(branch) for branch in _branches(schema, "allOf")]
         combined = _intersection(branches)
@@ -202,13 +200,7 @@ class _Document:
         if isinstance(kinds, (list, tuple)):
             return _union([self._one_type(kind, schema) for kind in cast("Sequence[Any]", kinds)])
         if kinds is None:
-            kinds = (
-                "object"
-                if "properties" in schema
-                else "array"
-                if "items" in schema or "prefixItems" in schema
-                else None
-            )
+            kinds = "object" if "properties" in schema else "array" if "items" in schema or "prefixItems" in schema else None
         return self._one_type(kinds, schema)
 
     def _one_type(self, kind: Any, schema: Schema) -> Kind:
@@ -278,10 +270,8 @@ class _Document:
     def _declare(self, name: str, target: Schema) -> None:
         kind = self.type_of(target)
         comment = doc_comment(_description(target), one_line=True)
-        if kind.members:
-            text = f"interface {name} {kind}"
-        else:
-            text = f"type {name} = {'unknown' if kind.text == name else kind};"
+        alias = "unknown" if kind.text == name else kind.text
+        text = f"interface {name} {kind}" if kind.members else f"type {name} = {alias};"
         self._declarations.declare(name, comment + text)
 
     def _resolve(self, pointer: Any) -> Schema | bool | None:

@@ -82,21 +82,19 @@ def type_hints(target: Any) -> dict[str, Any]:
             return type_hints(target) if target is not None else {}
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except Exception:  # noqa: BLE001  annotations are arbitrary expressions, and raise arbitrary errors
+    except Exception:  # annotations are arbitrary expressions, and raise arbitrary errors
         return _resolved_one_by_one(target)
 
 
 def _resolved_one_by_one(target: Any) -> dict[str, Any]:
     function = inspect.unwrap(target) if not inspect.isclass(target) else target
-    names = getattr(function, "__globals__", None) or vars(
-        sys.modules.get(function.__module__, types.SimpleNamespace())
-    )
+    names = getattr(function, "__globals__", None) or vars(sys.modules.get(function.__module__, types.SimpleNamespace()))
     hints: dict[str, Any] = {}
     for name, annotation in _raw_annotations(function).items():
         try:
             # The host's own annotation, evaluated as `typing.get_type_hints` does.
-            hints[name] = eval(annotation, dict(names)) if isinstance(annotation, str) else annotation
-        except Exception:  # noqa: BLE001, S112  then nothing is known of that one
+            hints[name] = eval(annotation, dict(names)) if isinstance(annotation, str) else annotation  # noqa: S307
+        except Exception:  # noqa: S112  then nothing is known of that one
             continue
     return hints
 
@@ -233,9 +231,7 @@ class _Builder:
         hints = type_hints(cls)
         fields = [field for field in dataclasses.fields(cls) if field.init or self.mode == "output"]
         required = [
-            field.name
-            for field in fields
-            if self.mode == "output" or (field.default is field.default_factory is dataclasses.MISSING)
+            field.name for field in fields if self.mode == "output" or (field.default is field.default_factory is dataclasses.MISSING)
         ]
         return self._object({field.name: self.convert(hints.get(field.name, Any)) for field in fields}, required)
 

@@ -13,8 +13,7 @@ from gloveport.errors import EngineUnavailableError
 __all__ = ("HelperProcess", "keep")
 
 _ENTRY: Final = (
-    "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; "
-    "__import__(sys.argv[1], fromlist=['main']).main(sys.argv[3 + n:])"
+    "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; __import__(sys.argv[1], fromlist=['main']).main(sys.argv[3 + n:])"
 )
 
 _KEPT_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GLOVEPORT_CACHE")
@@ -37,7 +36,7 @@ class HelperProcess:
     def __init__(self, module: str, arguments: Sequence[str], fds: Sequence[int]) -> None:
         executable = sys.executable
         if not executable:
-            raise EngineUnavailableError("sys.executable is not set: gloveport cannot start a Python process for its workers")
+            raise EngineUnavailableError("sys.executable is not set: no Python process can be started for workers")
         path = _search_path()
         environment = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
         # A memory file takes what is said before the jail is up: a pipe would need a reader.

@@ -107,14 +107,15 @@ def spawn_jailed(
 
     It dies with this process. Raises `SandboxUnavailableError` (under `sandbox="require"`) or `EngineUnavailableError`.
     """
-    program = os.path.abspath(os.fspath(argv[0]))
-    shown = [os.path.abspath(os.fspath(path)) for path in readable]
+    words = [_path(word) for word in argv]
+    program = os.path.abspath(words[0])
+    shown = [os.path.abspath(_path(path)) for path in readable]
     for path in (program, *shown):
         if not os.path.exists(path):
             raise EngineUnavailableError(f"{path} does not exist")
     loader, needed = libraries(program)
-    order = {
-        "argv": [program, *map(os.fspath, argv[1:])],
+    order: dict[str, Any] = {
+        "argv": [program, *words[1:]],
         "readable": shown,
         "loader": loader,
         "libraries": needed,
@@ -133,6 +134,10 @@ def spawn_jailed(
     return process
 
 
+def _path(word: str | os.PathLike[str]) -> str:
+    return word if isinstance(word, str) else os.fspath(word)
+
+
 def _launch(order: Mapping[str, Any], stdio: Literal["pipe", "socket"]) -> JailedProcess:
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if stdio == "socket":
@@ -145,8 +150,8 @@ def _launch(order: Mapping[str, Any], stdio: Literal["pipe", "socket"]) -> Jaile
     host = os.pidfd_open(os.getpid())
     try:
         control.send(json.dumps(order).encode())
-        arguments = [str(fd) for fd in (theirs.fileno(), host, child_in, child_out)]
-        helper = HelperProcess("gloveport.engines.jail.launcher", arguments, [theirs.fileno(), host, child_in, child_out])
+        given = [theirs.fileno(), host, child_in, child_out]
+        helper = HelperProcess("gloveport.engines.jail.launcher", list(map(str, given)), given)
     except BaseException:
         control.close()
         for fd in {stdin, stdout}:
@@ -173,7 +178,8 @@ def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox) -
             elif packet.startswith(b"H"):
                 greeting = json.loads(packet[1:])
             else:
-                raise EngineUnavailableError(f"the jail for {program} did not start: {process.said() or 'it said nothing'}")
+                said = process.said() or "it said nothing"
+                raise EngineUnavailableError(f"the jail for {program} did not start: {said}")
         judge(sandbox, os.path.basename(program), greeting)
         control.send(b"g")
         answer = control.recv(65536)  # its end of the socket closes with the execution

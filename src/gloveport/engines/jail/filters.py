@@ -38,8 +38,9 @@ _PRIVATE = (*_NOT_EXECUTABLE, Condition(3, "all_of", (_MAP_PRIVATE,)), Condition
 _OWN_LIMITS = (Condition(0, "in", (0,)),)
 
 _WORKER: Final[seccomp.Policy] = {
-    **dict.fromkeys(("recvfrom", "sendto", "sendmsg", "read", "write", "close", "futex", "madvise", "munmap", "mremap"), ALWAYS),
-    **dict.fromkeys(("brk", "clock_gettime", "clock_getres", "gettimeofday", "time", "getrandom", "getrusage"), ALWAYS),
+    **dict.fromkeys(("recvfrom", "sendto", "sendmsg", "read", "write", "close"), ALWAYS),
+    **dict.fromkeys(("futex", "brk", "madvise", "munmap", "mremap"), ALWAYS),
+    **dict.fromkeys(("clock_gettime", "clock_getres", "gettimeofday", "time", "getrandom", "getrusage"), ALWAYS),
     **dict.fromkeys(("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall"), ALWAYS),
     **dict.fromkeys(("nanosleep", "clock_nanosleep", "sched_yield", "poll", "ppoll", "getpid", "gettid"), ALWAYS),
     **dict.fromkeys(("exit", "exit_group", "shutdown"), ALWAYS),
@@ -70,18 +71,20 @@ _ZYGOTE: Final[seccomp.Policy] = {
 }
 
 _REFUSED: Final = (
-    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp", "pidfd_getfd"),
-    *("pidfd_open", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tkill", "get_robust_list"),
-    *("socket", "connect", "bind", "listen", "accept4", "execveat", "fork", "vfork"),
-    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig"),
-    *("fsmount", "fspick", "mount_setattr", "name_to_handle_at", "open_by_handle_at", "memfd_secret"),
-    *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "msgget", "mq_open", "mq_unlink"),
-    *("setpriority", "sched_setscheduler", "sched_setparam", "sched_setattr", "ioprio_set", "migrate_pages", "move_pages"),
-    *("setpgid", "setsid", "getpgid", "getsid", "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register"),
+    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp"),
+    *("pidfd_getfd", "pidfd_open", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tkill"),
+    *("get_robust_list", "socket", "connect", "bind", "listen", "accept4", "execveat", "fork", "vfork"),
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "name_to_handle_at"),
+    *("open_by_handle_at", "memfd_secret", "shmget", "shmat", "shmctl", "semget", "semop", "semctl"),
+    *("msgget", "mq_open", "mq_unlink", "setpriority", "sched_setscheduler", "sched_setparam"),
+    *("sched_setattr", "ioprio_set", "migrate_pages", "move_pages", "setpgid", "setsid", "getpgid"),
+    *("getsid", "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register"),
     *("userfaultfd", "keyctl", "add_key", "request_key", "personality", "modify_ldt", "iopl", "ioperm"),
-    *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff"),
-    *("sethostname", "setdomainname", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "acct", "quotactl"),
-    *("quotactl_fd", "vhangup", "syslog", "fanotify_init", "inotify_init1", "lookup_dcookie", "sysfs", "ustat", "uselib", "seccomp"),
+    *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot"),
+    *("swapon", "swapoff", "sethostname", "setdomainname", "settimeofday", "clock_settime", "adjtimex"),
+    *("clock_adjtime", "acct", "quotactl", "quotactl_fd", "vhangup", "syslog", "fanotify_init"),
+    *("inotify_init1", "lookup_dcookie", "sysfs", "ustat", "uselib", "seccomp"),
     *("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"),
 )
 

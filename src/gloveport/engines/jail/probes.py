@@ -51,15 +51,35 @@ def _granted(result: int, refusals: frozenset[int] = _REFUSALS, *, descriptor: b
 
 
 def _syscall(name: str, *arguments: syscalls.Argument, refusals: frozenset[int] = _REFUSALS, descriptor: bool = False) -> Probe:
-    return Probe(name, lambda _: _granted(attempt(name, *arguments), refusals, descriptor=descriptor))
+    def possible(_: Surroundings) -> bool:
+        return _granted(attempt(name, *arguments), refusals, descriptor=descriptor)
+
+    return Probe(name, possible)
 
 
 def _file(name: str, call: str, *arguments: syscalls.Argument) -> Probe:
-    return Probe(name, lambda _: _granted(attempt(call, *arguments), _ABSENT, descriptor=call.startswith("open")))
+    def possible(_: Surroundings) -> bool:
+        return _granted(attempt(call, *arguments), _ABSENT, descriptor=call.startswith("open"))
+
+    return Probe(name, possible)
 
 
 def _on_victim(name: str, call: str, arguments: Callable[[int], tuple[syscalls.Argument, ...]], *, descriptor: bool = False) -> Probe:
-    return Probe(name, lambda s: _granted(attempt(call, *arguments(s.victim)), _UNSEEN, descriptor=descriptor))
+    def possible(surroundings: Surroundings) -> bool:
+        return _granted(attempt(call, *arguments(surroundings.victim)), _UNSEEN, descriptor=descriptor)
+
+    return Probe(name, possible)
+
+
+def _socket(family: int, kind: int) -> Callable[[Surroundings], bool]:
+    def probe(_: Surroundings) -> bool:
+        return _granted(attempt("socket", family, kind, 0), descriptor=True)
+
+    return probe
+
+
+def _queued_signal(pid: int) -> tuple[syscalls.Argument, ...]:
+    return pid, 0, bytes(8) + struct.pack("i", -1) + bytes(116)  # si_code SI_QUEUE
 
 
 # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,8 +239,8 @@ PROBES: Final = (
     _file("name a file handle", "name_to_handle_at", _AT_FDCWD, b"/\0", bytes(136), bytes(8), 0),
     _syscall("memfd_create", b"probe\0", 1, descriptor=True),
     _syscall("socket", 2, 1, 0, descriptor=True),
-    Probe("unix socket", lambda _: _granted(attempt("socket", 1, 1, 0), descriptor=True)),
-    Probe("netlink socket", lambda _: _granted(attempt("socket", 16, 3, 0), descriptor=True)),
+    Probe("unix socket", _socket(1, 1)),
+    Probe("netlink socket", _socket(16, 3)),
     _syscall("socketpair", 1, 1, 0, None),
     _syscall("connect", -1, bytes(16), 16),
     _syscall("bind", -1, bytes(16), 16),
@@ -237,7 +257,7 @@ PROBES: Final = (
     _syscall("kill", -1, 0, refusals=_UNSEEN),
     _on_victim("tgkill", "tgkill", lambda pid: (pid, pid, 0)),
     _on_victim("tkill", "tkill", lambda pid: (pid, 0)),
-    _on_victim("rt_sigqueueinfo", "rt_sigqueueinfo", lambda pid: (pid, 0, b"\0\0\0\0\0\0\0\0" + struct.pack("i", -1) + bytes(120))),
+    _on_victim("rt_sigqueueinfo", "rt_sigqueueinfo", _queued_signal),
     _on_victim("pidfd_open", "pidfd_open", lambda pid: (pid, 0), descriptor=True),
     _syscall("pidfd_send_signal", -1, 0, None, 0),
     _syscall("pidfd_getfd", -1, 0, 0),

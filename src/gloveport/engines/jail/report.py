@@ -61,8 +61,8 @@ def status() -> list[LayerReport]:
 
 
 def _landlock_detail(abi: int) -> str:
-    reach = "files, TCP, signals and abstract unix sockets" if abi >= landlock.SCOPES_ABI else "files and TCP" if abi >= 4 else "files"
-    return f"ABI {abi}: {reach}"
+    reach = [(1, "files"), (4, "TCP"), (landlock.SCOPES_ABI, "signals, abstract unix sockets")]
+    return f"ABI {abi}: {', '.join(what for since, what in reach if abi >= since)}"
 
 
 def _examine() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from gloveport.engines.jail import syscalls
 
-__all__ = ("ALWAYS", "Condition", "allow_list", "deny_list", "Policy", "install")
+__all__ = ("ALWAYS", "Condition", "Policy", "allow_list", "deny_list", "install")
 
 _ALLOW: Final = 0x7FFF_0000
 _KILL_PROCESS: Final = 0x8000_0000

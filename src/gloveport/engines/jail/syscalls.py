@@ -109,7 +109,9 @@ def _prototype() -> ctypes._NamedFuncPointer:  # pyright: ignore[reportPrivateUs
     return function
 
 
-_syscall = _prototype() if sys.platform == "linux" else None
+_syscall: ctypes._NamedFuncPointer | None = (  # pyright: ignore[reportPrivateUsage]
+    _prototype() if sys.platform.startswith("linux") else None
+)
 
 
 def attempt(name: str, *arguments: Argument) -> int:

@@ -244,7 +244,7 @@ class Toolbox:
         self._lock = threading.Lock()
         self._extra = threading.BoundedSemaphore(MAX_EXTRA_PROCESSES)
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
         """In the child: the process is the parent's, and so are the threads that held the locks."""
         self._reset_locks()
         self._cache.after_fork()
@@ -263,9 +263,7 @@ def _check_size(source: str) -> None:
     if len(source) * 4 > MAX_SOURCE_BYTES:
         size = len(source.encode("utf-8", "surrogatepass"))
         if size > MAX_SOURCE_BYTES:
-            raise CompileError(
-                f"the code has {size} bytes, more than the {MAX_SOURCE_BYTES} that are allowed: pass data through tools"
-            )
+            raise CompileError(f"the code has {size} bytes, more than the {MAX_SOURCE_BYTES} that are allowed: pass data through tools")
 
 
 def _given(outcome: Outcome) -> Compiled:
@@ -321,7 +319,7 @@ _all_toolboxes = weakref.WeakSet()
 
 def _after_fork_in_child() -> None:
     for toolbox in list(_all_toolboxes):
-        toolbox._after_fork()  # pyright: ignore[reportPrivateUsage]
+        toolbox.after_fork()
 
 
 @atexit.register

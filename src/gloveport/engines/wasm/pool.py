@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import weakref
-from typing import Final, get_args
+from typing import Final, Self, get_args
 
 from gloveport.engines.jail import descriptors
 from gloveport.engines.wasm.handle import Worker, forget_all, memory_page
@@ -123,7 +123,7 @@ class WorkerPool:
         if nursery is not None:
             nursery.close()
 
-    def __enter__(self) -> WorkerPool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,7 +188,7 @@ class _Group:
             ours, theirs = socket.socketpair()
             page = memory_page()
             try:
-                descriptors.send(control, b"s", (theirs.fileno(), page,))
+                descriptors.send(control, b"s", (theirs.fileno(), page))
             except OSError as error:
                 ours.close()
                 os.close(page)

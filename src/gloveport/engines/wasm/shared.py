@@ -19,7 +19,7 @@ def serve_group(control: socket.socket, make: Callable[[], GuestLike]) -> None:
         word, fds = descriptors.receive(control, 1, 2)
         if not word or len(fds) != 2:
             return
-        _thread.start_new_thread(_session, (make, *fds))
+        _thread.start_new_thread(_session, (make, fds[0], fds[1]))
 
 
 def _session(make: Callable[[], GuestLike], channel: int, page: int) -> None:

@@ -18,7 +18,7 @@ __all__ = ("MAX_FRAME", "GuestLike", "ReplyLike", "serve")
 MAX_FRAME: Final = 64 * 1024 * 1024
 """Bytes of a frame after its length field."""
 
-_SMALL: Final = 64 * 1024
+_SMALL: Final = 16 * 1024
 _ADDRESS_SPACE: Final = 64 * 1024**3
 _HEADER: Final = struct.Struct("<IB")
 _REPLY: Final = struct.Struct("<IBBQI")

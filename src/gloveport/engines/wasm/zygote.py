@@ -74,6 +74,7 @@ def main(arguments: list[str]) -> None:
     leave_out = _ALL_LAYERS if sandbox == "off" else frozenset[str]()
     host_fd = int(host)
     entered = enter.enter(enter.WORKERS, lambda pid: _keeper(pid, host_fd), seed=os.getpid(), leave_out=leave_out)
+    filters.worker(), filters.shared_worker()  # assembled once, not in every fork
     os.dup2(0, 2, inheritable=False)  # dup3, which the filter knows
     gc.collect()
     gc.freeze()
@@ -277,7 +278,7 @@ class _Nursery:
         try:
             ready = here.recv(1) == b"r"
             if ready:
-                descriptors.send(self.control, b"W", (fd, pidfd, page,))
+                descriptors.send(self.control, b"W", (fd, pidfd, page))
                 self.failures = 0
         except ConnectionError:
             ready = False

@@ -1,0 +1,64 @@
+"""The same questions for pydantic-monty, which runs a subset of Python. Runs as a script in its own virtual environment."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import time
+from typing import Any
+
+__all__ = ("MontyProbes",)
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+class MontyProbes:
+    """Those probes that Monty has an equivalent for: one worker of a warm pool per session."""
+
+    def __init__(self) -> None:
+        import pydantic_monty  # pyright: ignore[reportMissingImports]  installed in the peer's environment only
+
+        self._pool: Any = pydantic_monty.Monty().__enter__()
+        self._numbers = itertools.count()
+        self._session: Any = None
+
+    def _warm(self) -> Any:
+        if self._session is None:
+            self._session = self._pool.checkout().__enter__()
+        return self._session
+
+    def create(self) -> float:
+        began = time.perf_counter()
+        with self._pool.checkout() as session:
+            session.feed_run(f"{next(self._numbers)} + 1")
+            return time.perf_counter() - began
+
+    def warm_run(self, count: int = 20) -> float:
+        session = self._warm()
+        began = time.perf_counter()
+        for _ in range(count):
+            session.feed_run(f"{next(self._numbers)} + 1")
+        return (time.perf_counter() - began) / count
+
+    def tool_call(self, count: int = 200) -> float:
+        session = self._warm()
+        began = time.perf_counter()
+        session.feed_run(
+            f"for i in range({count}):\n    echo({{'i': i, 's': 'hello'}})\n", external_lookup={"echo": echo}
+        )
+        return (time.perf_counter() - began) / count
+
+
+if __name__ == "__main__":
+    answers, sys.stdout = sys.stdout, sys.stderr
+    probes = MontyProbes()
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            reply = {"value": getattr(probes, request["probe"])(**request["args"])}
+        except Exception as error:  # noqa: BLE001  the other side reports it
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=answers, flush=True)

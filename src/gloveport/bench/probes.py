@@ -1,0 +1,274 @@
+"""What is measured of a session library, in terms that gloveport and pydeno share. Standard library only.
+
+gloveport imports it; a peer runs it as a script in its own virtual environment, where it answers requests on stdin with
+results on stdout, one JSON object a line. So both are timed by the same code, in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ("Probes", "serve")
+
+KEY = b"k" * 32
+_LOOP = "for (let i = 0; i < %d; i++) await echo({i, s: 'hello'}); return 1"
+_AT_ONCE = "await Promise.all(Array.from({length: %d}, (_, i) => echo({i, s: 'hello'}))); return 1"
+_SPIN = "const end = %d; let x = 0; for (let i = 0; i < end; i++) { x = (x * 31 + i) %% 1000003 } return x"
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+async def echo_async(value: Any) -> Any:
+    return value
+
+
+def nap() -> int:
+    time.sleep(0.05)
+    return 1
+
+
+class Probes:
+    """One library under one set of options. A probe gives one sample: seconds, or bytes where its name says so."""
+
+    def __init__(self, module: Any, options: dict[str, Any]) -> None:
+        self._module = module
+        self._options = options
+        self._numbers = itertools.count()
+        self._kept: dict[str, Any] = {}
+
+    def session(self, **tools: Any) -> Any:
+        return self._module.AgentSandbox({"echo": echo, **tools}, **self._options)
+
+    def _warm(self) -> Any:
+        if "warm" not in self._kept:
+            session = self._kept["warm"] = self.session(nap=nap)
+            session.run("return 1")
+        return self._kept["warm"]
+
+    def _fresh(self) -> str:
+        return f"return {next(self._numbers)} + 1"
+
+    # ── one at a time ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create(self) -> float:
+        """Create a session and get the result of its first run."""
+        code = self._fresh()
+        began = time.perf_counter()
+        session = self.session()
+        session.run(code)
+        took = time.perf_counter() - began
+        session.close()
+        return took
+
+    def warm_run(self, count: int = 20) -> float:
+        session = self._warm()
+        codes = [self._fresh() for _ in range(count)]
+        began = time.perf_counter()
+        for code in codes:
+            session.run(code)
+        return (time.perf_counter() - began) / count
+
+    def tool_call(self, count: int = 200) -> float:
+        session = self._warm()
+        began = time.perf_counter()
+        session.run(_LOOP % count)
+        return (time.perf_counter() - began) / count
+
+    def tools_at_once(self, count: int = 1000) -> float:
+        session = self._warm()
+        began = time.perf_counter()
+        session.run(_AT_ONCE % count)
+        return (time.perf_counter() - began) / count
+
+    def overlap(self) -> float:
+        """20 tools of 50 ms under Promise.all."""
+        session = self._warm()
+        began = time.perf_counter()
+        session.run("await Promise.all(Array.from({length: 20}, () => nap())); return 1")
+        return time.perf_counter() - began
+
+    def value_1mb(self) -> float:
+        """A string of 1 MB as argument and as result of a tool."""
+        session = self._warm()
+        began = time.perf_counter()
+        session.run("const text = 'x'.repeat(1e6); return (await echo(text)).length")
+        return time.perf_counter() - began
+
+    # ── asyncio ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _async(self, work: Callable[[Any], Any], tool: Any) -> float:
+        async def main() -> float:
+            session = self._module.AsyncAgentSandbox({"echo": tool}, **self._options)
+            async with session:
+                await session.run("return 1")
+                return await work(session)
+
+        return asyncio.run(main())
+
+    def warm_run_async(self, count: int = 100) -> float:
+        async def work(session: Any) -> float:
+            codes = [self._fresh() for _ in range(count)]
+            began = time.perf_counter()
+            for code in codes:
+                await session.run(code)
+            return (time.perf_counter() - began) / count
+
+        return self._async(work, echo_async)
+
+    def _async_calls(self, tool: Any, count: int) -> float:
+        async def work(session: Any) -> float:
+            began = time.perf_counter()
+            await session.run(_LOOP % count)
+            return (time.perf_counter() - began) / count
+
+        return self._async(work, tool)
+
+    def tool_call_async(self, count: int = 300) -> float:
+        return self._async_calls(echo_async, count)
+
+    def tool_call_async_thread(self, count: int = 300) -> float:
+        return self._async_calls(echo, count)
+
+    # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _paused(self, history: str) -> bytes:
+        if history not in self._kept:
+            session = self.session()
+            session.run(_history(history))
+            session.start("return await echo(1)")
+            self._kept[history] = session.dump(KEY)
+            session.close()
+        return self._kept[history]
+
+    def dump(self, history: str) -> float:
+        """Save a session that is paused after that history."""
+        session = self.session()
+        session.run(_history(history))
+        session.start("return await echo(1)")
+        began = time.perf_counter()
+        session.dump(KEY)
+        took = time.perf_counter() - began
+        session.close()
+        return took
+
+    def load(self, history: str) -> float:
+        """Restore such a session and answer its call."""
+        blob = self._paused(history)
+        gc.collect()
+        began = time.perf_counter()
+        session = self._module.AgentSandbox.load(blob, KEY, {"echo": echo}, **self._options)
+        step = session.resume(session.pending, 1)
+        took = time.perf_counter() - began
+        if step.value != 1:
+            raise RuntimeError(f"a restored session answered {step!r}")
+        session.close()
+        return took
+
+    def blob_bytes(self, history: str) -> float:
+        return float(len(self._paused(history)))
+
+    # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pss_bytes(self, count: int = 50) -> float:
+        """What a session adds to the proportional set size of this process's children."""
+        first = self.session()
+        first.run("return 1")
+        time.sleep(1.0)  # spares that were on their way
+        before = _pss_of_children()
+        sessions = [self.session() for _ in range(count)]
+        for session in sessions:
+            session.run("return 1")
+        time.sleep(1.0)
+        added = _pss_of_children() - before
+        for session in (first, *sessions):
+            session.close()
+        return added / count
+
+    def crowd(self, count: int = 50) -> float:
+        """That many sessions at once, each created, run and calling 20 tools."""
+
+        async def one() -> None:
+            session = self._module.AsyncAgentSandbox({"echo": echo_async}, **self._options)
+            async with session:
+                await session.run(_LOOP % 20)
+
+        async def main() -> float:
+            began = time.perf_counter()
+            await asyncio.gather(*(one() for _ in range(count)))
+            return time.perf_counter() - began
+
+        return asyncio.run(main())
+
+    def close(self) -> None:
+        session = self._kept.pop("warm", None)
+        if session is not None:
+            session.close()
+        self._kept.clear()
+
+
+def _history(name: str) -> str:
+    """`10`: calls in sequence; `10+`: made at once; `spin:N`: a computation of N turns."""
+    if name.startswith("spin:"):
+        return _SPIN % int(name[5:])
+    if name.endswith("+"):
+        return f"for (let left = {int(name[:-1])}; left > 0; left -= 1000) {{ {_AT_ONCE.replace('return 1', '') % min(1000, int(name[:-1]))} }} return 1"
+    return _LOOP % int(name)
+
+
+def _pss_of_children() -> int:
+    total = 0
+    for pid in _descendants(os.getpid()):
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024
+        except (OSError, StopIteration):  # it ended, or is ours no more to read
+            continue
+    return total
+
+
+def _descendants(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry))
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        for child in children.get(queue.pop(), []):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def serve(module: str, options: dict[str, Any]) -> None:
+    """Answer `{"probe": name, "args": {…}}` with `{"value": …}` or `{"error": …}` until stdin ends."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    probes = Probes(importlib.import_module(module), options)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            reply = {"value": getattr(probes, request["probe"])(**request["args"])}
+        except Exception as error:  # noqa: BLE001  the other side reports it
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=answers, flush=True)
+    probes.close()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})

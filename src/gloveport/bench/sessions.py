@@ -1,0 +1,167 @@
+"""`gloveport bench sessions`: what a session costs, beside the peers, and against the promises of `SPECIFICATION.md`."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..policy import Isolation
+from .peers import Peer, PeerFailed, start_peers
+from .probes import Probes
+from .report import Row, median_of
+
+__all__ = ("BARS", "measure")
+
+PEER: Final = "pydeno"
+
+BARS: Final[Mapping[str, Mapping[str, float]]] = {
+    "process": {
+        "create and first run": 1 / 25,
+        "warm run, fresh source": 1 / 2,
+        "warm run, fresh source, asyncio": 0.6,
+        "tool call": 1 / 6,
+        "tool call, asyncio": 1 / 5,
+        "tool call, asyncio, sync tool": 1 / 3,
+        "20 tools of 50 ms at once": 1 / 8,
+        "load and resume after 1000 calls": 1 / 60,
+        "load and resume after 2 s of computing": 1 / 100,
+        "memory per session": 1 / 4,
+    },
+    "inline": {"create and first run": 1 / 100, "tool call": 1 / 10, "load and resume after 1000 calls": 1 / 300},
+}
+"""Ours divided by pydeno's in one run, at most."""
+GROWTH: Final = 2.0
+"""Image and load after 10,000 calls divided by those after 10, at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One row to be."""
+
+    name: str
+    probe: str
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    samples: int = 15
+    unit: str = "s"
+    monty: bool = False
+
+
+def _questions(quick: bool, spin: int) -> list[Question]:
+    few, crowd = (2, 10) if quick else (5, 50)
+    many = 5 if quick else 15
+    questions = [
+        Question("create and first run", "create", samples=many, monty=True),
+        Question("warm run, fresh source", "warm_run", samples=many, monty=True),
+        Question("warm run, fresh source, asyncio", "warm_run_async", samples=few),
+        Question("tool call", "tool_call", samples=many, monty=True),
+        Question("tool call, asyncio", "tool_call_async", samples=few),
+        Question("tool call, asyncio, sync tool", "tool_call_async_thread", samples=few),
+        Question("1000 tool calls at once, per call", "tools_at_once", samples=few),
+        Question("20 tools of 50 ms at once", "overlap", samples=few),
+        Question("1 MB to a tool and back", "value_1mb", samples=few),
+        *(Question(f"dump after {n} calls", "dump", {"history": str(n)}, 2 if quick else 3) for n in (0, 10, 1000)),
+        *(Question(f"load and resume after {n} calls", "load", {"history": str(n)}, few) for n in (0, 10, 1000)),
+        Question("load and resume after 2 s of computing", "load", {"history": f"spin:{spin}"}, 2),
+        Question("memory per session", "pss_bytes", {"count": crowd}, 1, "bytes"),
+        Question(f"{crowd} sessions at once, 20 calls each", "crowd", {"count": crowd}, 1),
+    ]
+    return questions
+
+
+def measure(*, peers: bool, quick: bool, isolation: Isolation) -> list[Row]:
+    """All rows. With `peers`, each beside pydeno and (where there is an equivalent) pydantic-monty, sampled in turn."""
+    import gloveport
+
+    options: dict[str, Any] = {"isolation": isolation}
+    probes = Probes(gloveport, options)
+    others = {peer.name: peer for peer in start_peers()} if peers else {}
+    try:
+        probes.create()
+        for peer in others.values():
+            peer.measure("create")
+        rows: list[Row] = []
+        spin = _turns_for_two_seconds(probes)
+        for question in _questions(quick, spin):
+            if isolation != "process" and question.probe in ("pss_bytes", "crowd"):
+                continue
+            rows += _ask(question, probes, others, BARS.get(isolation, {}))
+        return rows + _growth(probes, 2 if quick else 7)
+    finally:
+        probes.close()
+        for peer in others.values():
+            peer.close()
+
+
+def _ask(question: Question, probes: Probes, peers: Mapping[str, Peer], bars: Mapping[str, float]) -> list[Row]:
+    asked = [peer for name, peer in peers.items() if name == PEER or question.monty]
+
+    def ours() -> float:
+        return getattr(probes, question.probe)(**question.arguments)
+
+    def theirs(peer: Peer) -> Any:
+        return lambda: peer.measure(question.probe, **question.arguments)
+
+    try:
+        values = median_of(question.samples, ours, *map(theirs, asked))
+    except PeerFailed:
+        asked, values = [], median_of(question.samples, ours)
+    if not asked:
+        return [Row(name=question.name, ours=values[0], unit=question.unit)]
+    rows: list[Row] = []
+    for peer, value in zip(asked, values[1:], strict=True):
+        ratio = values[0] / value
+        bar = bars.get(question.name) if peer.name == PEER else None
+        rows.append(
+            Row(
+                name=question.name,
+                ours=values[0],
+                unit=question.unit,
+                peer=peer.name,
+                peer_value=value,
+                ratio=ratio,
+                bar=bar,
+                ok=None if bar is None else ratio <= bar,
+            )
+        )
+    return rows
+
+
+def _growth(probes: Probes, samples: int) -> list[Row]:
+    """Ours against ours: nothing of a session may follow its history."""
+    rows: list[Row] = []
+    for how, suffix in (("in sequence", ""), ("at once", "+")):
+        small, large = f"10{suffix}", f"10000{suffix}"
+        for name, unit, probe in (("image", "bytes", "blob_bytes"), ("load and resume", "s", "load")):
+            few, many = median_of(
+                1 if unit == "bytes" else samples,
+                lambda probe=probe, history=small: getattr(probes, probe)(history=history),
+                lambda probe=probe, history=large: getattr(probes, probe)(history=history),
+            )
+            ratio = many / few
+            rows.append(
+                Row(
+                    name=f"{name} after 10000 calls {how}",
+                    ours=many,
+                    unit=unit,
+                    peer="after 10 calls",
+                    peer_value=few,
+                    ratio=ratio,
+                    bar=GROWTH,
+                    ok=ratio <= GROWTH,
+                )
+            )
+    return rows
+
+
+def _turns_for_two_seconds(probes: Probes) -> int:
+    """How many turns of a simple loop keep our guest busy for two seconds."""
+    session = probes.session()
+    turns = 500_000
+    code = f"let x = 0; for (let i = 0; i < {turns}; i++) {{ x = (x * 31 + i) % 1000003 }} return x"
+    began = time.perf_counter()
+    session.run(code)
+    took = time.perf_counter() - began
+    session.close()
+    return int(turns * 2.0 / took)
