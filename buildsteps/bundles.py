@@ -51,15 +51,22 @@ def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
 
 def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
     cache.say(f"bundling {entry.parent.name}")
-    from deno import find_deno_bin
-
     folder = entry.parent
     if not (folder / "deno.lock").exists():
         raise RuntimeError(f"{folder} needs a deno.lock: run `deno install` there once and commit it")
     environment = {**os.environ, "DENO_DIR": str(cache.directory() / "deno"), "DENO_NO_UPDATE_CHECK": "1"}
     environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
-    command = [find_deno_bin(), "bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
+    command = [str(deno_program()), "bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
     command += ["--minify"] if minify else []
     done = subprocess.run([*command, entry.name], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode or not (work / "bundle.js").exists():
         raise RuntimeError(f"deno bundle {entry} failed:\n{done.stderr[-3000:]}")
+
+
+def deno_program() -> Path:
+    """The program of the `deno` wheel, wherever that is installed. (The wheel's own helper does not look into the isolated
+    environments that pip builds in; seen with deno 2.9.8.)"""
+    for file in importlib.metadata.files("deno") or ():
+        if file.name in ("deno", "deno.exe") and (found := Path(str(file.locate())).resolve()).is_file():
+            return found
+    raise RuntimeError("the package 'deno' is not installed, or has no program for this platform")

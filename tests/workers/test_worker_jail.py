@@ -43,6 +43,12 @@ def test_it_inherits_no_descriptor(shared: bool) -> None:
 
 
 def test_what_the_host_receives_is_not_inherited_by_its_programs() -> None:
+    def inherited() -> int:
+        count = "import os; print(len(os.listdir('/proc/self/fd')))"
+        counted = subprocess.run([sys.executable, "-c", count], check=True, close_fds=False, stdout=subprocess.PIPE)
+        return int(counted.stdout)
+
+    before = inherited()
     with WorkerPool(guests=GUESTS) as pool:
         workers = [pool.take(), pool.take(), pool.open_shared("a")]
         for worker in workers:

@@ -152,6 +152,19 @@ def test_a_dead_zygote_is_replaced_and_its_workers_end(pool: WorkerPool) -> None
     old.worker.close()
 
 
+def test_a_spare_that_died_is_not_handed_out(pool: WorkerPool) -> None:
+    first = pool.take()
+    zygote = zygote_pid(pool, first)
+    assert eventually(lambda: len(descendants(zygote)) == 3)
+    time.sleep(0.05)
+    for pid in descendants(zygote) - {first.pid}:
+        os.kill(pid, signal.SIGKILL)
+    for _ in range(3):
+        with Line(pool.take()) as line:
+            assert line.step(b"alive").output == b"alive"
+    first.close()
+
+
 def test_two_pools_do_not_meet() -> None:
     with WorkerPool(guests=GUESTS) as one, WorkerPool(guests=GUESTS) as two:
         with Line(one.take()) as a, Line(two.take()) as b:

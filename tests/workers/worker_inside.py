@@ -20,7 +20,9 @@ ATTEMPTS = {
     "socket": "import _socket\n_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)",
     "thread": "import _thread\n_thread.start_new_thread(len, ('',))",
     "fork": "import os\nif os.fork() == 0: os._exit(0)",
-    "limits": "import resource as r\nresult = [r.getrlimit(x) for x in (r.RLIMIT_CORE, r.RLIMIT_FSIZE, r.RLIMIT_MEMLOCK, r.RLIMIT_MSGQUEUE)]",
+    "limits": (
+        "import resource as r\nresult = [r.getrlimit(x) for x in (r.RLIMIT_CORE, r.RLIMIT_FSIZE, r.RLIMIT_MEMLOCK, r.RLIMIT_MSGQUEUE)]"
+    ),
     "shared memory": "import mmap\nmmap.mmap(-1, 1 << 20)",
 }
 

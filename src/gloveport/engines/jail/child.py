@@ -34,6 +34,8 @@ class HelperProcess:
     """
 
     def __init__(self, module: str, arguments: Sequence[str], fds: Sequence[int]) -> None:
+        if min(fds) < 3:
+            raise EngineUnavailableError("standard input, output or error of this process is closed: open it on /dev/null")
         executable = sys.executable
         if not executable:
             raise EngineUnavailableError("sys.executable is not set: no Python process can be started for workers")

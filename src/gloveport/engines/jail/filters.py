@@ -1,13 +1,13 @@
 """The system calls that each kind of jailed process may make.
 
-Workers get an **allow-list**: what they need is small, was measured (glibc 2.36 and 2.41, CPython 3.11, wasmtime 50), and stays so when the
-kernel grows new calls. A program that is executed (`DENO_REFUSED`) gets a deny-list: what it calls is its own business and
-changes with its version; namespaces, the empty root and Landlock carry more of the weight there.
+Workers get an **allow-list**: what they need is small, was measured (glibc 2.36, CPython 3.11, wasmtime 50), and stays so when
+the kernel grows new calls. A program that is executed gets a deny-list: what it calls is its own business and changes with its
+version; namespaces, the empty root and Landlock carry more of the weight there.
 
-On purpose not allowed to a worker, though harmless in appearance: `fcntl` owner and signal commands and `ioctl(FIOSETOWN)` (they send signals
-to other processes without `kill`), `prlimit64`, `sched_*`, `getpgid` and `get_robust_list` of other processes, `pidfd_open`,
-`process_madvise`, System V and POSIX IPC (shared between processes of one namespace), `memfd_create` (executable files without a file system),
-`tgkill` (only `abort` uses it, which then ends in a trap).
+On purpose not allowed to a worker, though harmless in appearance: `fcntl` owner and signal commands and `ioctl(FIOSETOWN)`
+(they send signals to other processes without `kill`), `prlimit64`, `sched_*`, `getpgid` and `get_robust_list` of other
+processes, `pidfd_open`, `process_madvise`, System V and POSIX IPC (shared between processes of one namespace), `memfd_create`
+(executable files without a file system), `tgkill` (only `abort` uses it, which then ends in a trap).
 """
 
 from __future__ import annotations

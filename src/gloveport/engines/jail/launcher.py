@@ -61,7 +61,7 @@ def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and an ignored signal stays so
         signal.signal(number, signal.SIG_DFL)
     argv: list[str] = order["argv"]
-    os.execve(argv[0], argv, order["environment"])
+    os.execve(argv[0], argv, order["environment"])  # noqa: S606  (no shell, on purpose)
 
 
 def _keeper(pid: int, host: int, control: socket.socket) -> NoReturn:

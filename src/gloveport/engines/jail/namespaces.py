@@ -51,7 +51,7 @@ _AT_FDCWD: Final = -100
 _AT_EMPTY_PATH: Final = 0x1000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 
-_STAGES: Final = ("/tmp", "/proc", "/dev", "/sys", "/var", "/usr")
+_STAGES: Final = ("/proc", "/tmp", "/dev", "/sys", "/var", "/usr")
 """Directories that nearly every system has: the new root is mounted over the first one, out of sight of everything else."""
 
 
@@ -132,8 +132,8 @@ def clone_tree(path: str) -> Tree:
 def build_root(trees: Sequence[Tree], links: Sequence[tuple[str, str]], scratch: str, scratch_bytes: int) -> None:
     """Moves this process, alone in its mount namespace, to a new root, and lets go of the old one. Raises `OSError`.
 
-    The root holds `trees`, symbolic `links` (path, target) and, with `scratch_bytes`, an empty writable directory of that size at `scratch`;
-    it is read-only, and empty when nothing is asked for.
+    The root holds `trees`, symbolic `links` (path, target) and, with `scratch_bytes`, an empty writable directory of that size
+    at `scratch`; it is read-only, and empty when nothing is asked for.
     """
     stage = next((s for s in _STAGES if os.path.isdir(s)), None)
     if stage is None:

@@ -234,7 +234,7 @@ PROBES: Final = (
     _file("open2 a file of the host", "openat2", _AT_FDCWD, b"/etc/passwd\0", bytes(24), 24),
     _file("stat a file of the host", "newfstatat", _AT_FDCWD, b"/etc/passwd\0", bytes(256), 0),
     _file("statx a file of the host", "statx", _AT_FDCWD, b"/etc/passwd\0", 0, 0x7FF, bytes(256)),
-    _file("list the root directory", "openat", _AT_FDCWD, b"/\0", 0o200000),
+    _file("list the root directory", "openat", _AT_FDCWD, b"/\0", os.O_DIRECTORY),
     _file("read the process's environment file", "openat", _AT_FDCWD, b"/proc/self/environ\0", 0),
     _file("name a file handle", "name_to_handle_at", _AT_FDCWD, b"/\0", bytes(136), bytes(8), 0),
     _syscall("memfd_create", b"probe\0", 1, descriptor=True),

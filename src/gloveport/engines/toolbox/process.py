@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import socket
 import subprocess
@@ -29,19 +30,25 @@ ENVIRONMENT = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1"}
 
 def command(bundle: Path = BUNDLE) -> tuple[list[str], list[Path]]:
     """The command line of the toolbox and the files it reads. Raises `EngineUnavailableError` when a part is missing."""
-    try:
-        from deno import find_deno_bin  # pyright: ignore[reportMissingTypeStubs]  it has types, but no marker
-    except ImportError as error:
-        raise EngineUnavailableError("the package 'deno' is not installed: pip install deno") from error
-    try:
-        deno = Path(find_deno_bin())
-    except FileNotFoundError as error:
-        raise EngineUnavailableError(f"the package 'deno' has no program for this platform: {error}") from error
+    deno = program()
     if not bundle.is_file():
         raise EngineUnavailableError("the compiler of model code is not built: reinstall gloveport from its source or wheel")
     flags = ["--no-prompt", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock", "--quiet"]
     v8 = f"--v8-flags=--single-threaded,--max-old-space-size={HEAP_MEGABYTES}"
     return [str(deno), "run", *flags, v8, str(bundle)], [deno, bundle]
+
+
+def program() -> Path:
+    """The program of the `deno` wheel, wherever that is installed: the wheel's own helper looks into the usual places only, and
+    not into a folder on PYTHONPATH (seen with deno 2.9.8)."""
+    try:
+        files = importlib.metadata.files("deno") or ()
+    except importlib.metadata.PackageNotFoundError as error:
+        raise EngineUnavailableError("the package 'deno' is not installed: pip install deno") from error
+    for file in files:
+        if file.name == "deno" and (found := Path(str(file.locate())).resolve()).is_file():
+            return found
+    raise EngineUnavailableError("the package 'deno' has no program for this platform")
 
 
 def start(spawn: Spawn, sandbox: SandboxMode, bundle: Path = BUNDLE) -> Connection:

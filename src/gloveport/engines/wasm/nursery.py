@@ -94,7 +94,11 @@ class Nursery:
                 os.close(fd)
             raise OSError(24, "too many open files: the descriptors of a worker did not fit")
         channel, pidfd, page = fds
-        return Worker(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=channel), pidfd, page)
+        worker = Worker(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=channel), pidfd, page)
+        if worker.alive:
+            return worker
+        worker.close()  # killed while it waited: by the kernel, when memory was short
+        return self._try_take()
 
     def take(self, deadline: float) -> Worker | None:
         """Waits for a worker until `deadline` (monotonic seconds); `None` when there was none. Raises `NurseryGone`."""

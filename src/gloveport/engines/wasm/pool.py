@@ -167,7 +167,8 @@ class _Group:
 
     def __init__(self, nursery: Nursery) -> None:
         self.nursery = nursery
-        self.lock = threading.Lock()
+        # Reentrant: a collected session may leave while another one is being opened by the same thread.
+        self.lock = threading.RLock()
         self.sessions = 0
         self.ended = False
         self.pidfd = -1
@@ -238,7 +239,7 @@ class _Group:
             self.control, self.pidfd = None, -1
 
     def forget(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self._end()
 
 

@@ -60,7 +60,10 @@ class Guests(Protocol):
 
 
 def main(arguments: list[str]) -> None:
-    """Entry of the process. `arguments`: control descriptor, host's pidfd, sandbox mode, number of spares, `module:function` of the guest."""
+    """Entry of the process.
+
+    `arguments`: control descriptor, host's pidfd, sandbox mode, number of spares, `module:function` that loads the guest.
+    """
     control_fd, host, sandbox, spares, guests = arguments
     before = _descriptors()
     module, _, function = guests.partition(":")
@@ -74,7 +77,8 @@ def main(arguments: list[str]) -> None:
     leave_out = _ALL_LAYERS if sandbox == "off" else frozenset[str]()
     host_fd = int(host)
     entered = enter.enter(enter.WORKERS, lambda pid: _keeper(pid, host_fd), seed=os.getpid(), leave_out=leave_out)
-    filters.worker(), filters.shared_worker()  # assembled once, not in every fork
+    filters.worker()  # assembled (and remembered) once, not in every fork
+    filters.shared_worker()
     os.dup2(0, 2, inheritable=False)  # dup3, which the filter knows
     gc.collect()
     gc.freeze()
