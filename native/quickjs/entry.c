@@ -201,13 +201,17 @@ static JSValueConst option(JSObject *o, const char *name)
     return JS_IsUninitialized(v) ? JS_UNDEFINED : v;
 }
 
-static void set_seed(JSValueConst v)
+static void set_seed(uint64_t seed)
 {
-    const char *s = is_string(v) ? JS_ToCString(ctx, v) : NULL;
-    uint64_t seed = s ? strtoull(s, NULL, 10) : 0;
-    JS_FreeCString(ctx, s);
     session.bytes_state = seed;
     ctx->random_state = random_bits() | 1; /* xorshift needs a state that is not zero */
+}
+
+static void set_seed_text(JSValueConst v)
+{
+    const char *s = is_string(v) ? JS_ToCString(ctx, v) : NULL;
+    set_seed(s ? strtoull(s, NULL, 10) : 0);
+    JS_FreeCString(ctx, s);
 }
 
 static int reserve_name(JSValueConst name)
@@ -278,7 +282,7 @@ static int op_options(reader *r)
     if (JS_IsNumber(clock))
         JS_ToFloat64(ctx, &session.origin, clock);
     session.timer_clock = session.origin;
-    set_seed(option(o, "seed"));
+    set_seed_text(option(o, "seed"));
     int status = install_tools(option(o, "namespace"), option(o, "tools")) < 0 ? ST_MALFORMED : ST_OK;
     if (status != ST_OK)
         JS_FreeValue(ctx, JS_GetException(ctx));
@@ -321,6 +325,16 @@ static int op_time(reader *r)
     return run_drain();
 }
 
+static int op_reseed(reader *r)
+{
+    uint64_t seed;
+    take(r, &seed, sizeof seed);
+    if (r->bad || r->p != r->end)
+        return ST_MALFORMED;
+    set_seed(seed);
+    return ST_OK;
+}
+
 static int op_collect(void)
 {
     JS_RunGC(rt);
@@ -345,6 +359,7 @@ EXPORT("step") int step(uint32_t n)
         case 'R': status = op_run(&r); break;
         case 'A': status = op_answer(&r); break;
         case 'T': status = op_time(&r); break;
+        case 'E': status = op_reseed(&r); break;
         case 'G': status = n == 1 ? op_collect() : ST_MALFORMED; break;
         }
     in_reset(n);

@@ -1,10 +1,15 @@
-"""A guest without an interpreter: what the worker loop, the zygote and the pool need to know of one."""
+"""A guest without an interpreter: what the worker loop, the zygote and the pool need to know of one.
+
+What attacks import is imported here: a jailed process finds no modules any more.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
+import resource
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,6 +21,7 @@ _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 
 
+ATTACKS = (fcntl, mmap, resource)
 GUESTS = "fake_guest:guests"
 
 
@@ -144,6 +150,24 @@ def without_landlock() -> Guests:
         raise OSError(95, "not supported")
 
     landlock.restrict = restrict
+    return Guests(FakeGuest)
+
+
+def with_an_open_file() -> Guests:
+    return _holding(b"unsealed", 0)
+
+
+def with_a_sealed_file() -> Guests:
+    return _holding(b"sealed", 0x2 | 0x4 | 0x8)
+
+
+_held: list[int] = []
+
+
+def _holding(name: bytes, seals: int) -> Guests:
+    fd = os.memfd_create(name.decode(), os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(fd, 1033, seals)
+    _held.append(fd)
     return Guests(FakeGuest)
 
 

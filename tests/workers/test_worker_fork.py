@@ -36,6 +36,8 @@ def in_a_copy(action: Callable[[], Any]) -> Any:
 
 def test_a_copy_makes_its_own_and_leaves_its_parents_alone(pool: WorkerPool) -> None:
     with Line(pool.take()) as line:
+        # Its keeper, the zygote, the worker and two spares; the self-test's process is gone.
+        assert eventually(lambda: len(descendants(os.getpid())) == 5)
         ours = descendants(os.getpid())
 
         def copy() -> dict[str, Any]:

@@ -6,6 +6,8 @@ import ast
 import json
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import warnings
 
@@ -16,7 +18,7 @@ from worker_frames import Line, eventually
 
 from gloveport.engines.jail import descriptors
 from gloveport.engines.wasm.pool import WorkerPool
-from gloveport.errors import SandboxUnavailableError
+from gloveport.errors import EngineUnavailableError, SandboxUnavailableError
 
 OPEN = """
 import ctypes
@@ -32,7 +34,8 @@ def test_it_inherits_no_descriptor(shared: bool) -> None:
     with tempfile.TemporaryFile() as file, WorkerPool(guests=GUESTS) as pool:
         os.set_inheritable(file.fileno(), True)
         first = pool.open_shared("a") if shared else pool.take()
-        with Line(first) as line, Line(pool.open_shared("a") if shared else pool.take()):
+        with Line(first) as line, Line(pool.open_shared("a") if shared else pool.take()) as other:
+            assert other.step(b"ready").output == b"ready"
             held = ast.literal_eval(line.python(OPEN))
             targets = {os.readlink(f"/proc/{line.worker.pid}/fd/{fd}").partition(":")[0] for fd in held}
             assert [fd for fd in held if fd <= 2] == [0, 1, 2]
@@ -40,6 +43,8 @@ def test_it_inherits_no_descriptor(shared: bool) -> None:
             assert targets == {"/dev/null", "socket"}
             assert len(held) == (3 + 3 if shared else 3 + 1)
     os.close(_inheritable)
+    for end in extra:
+        end.close()
 
 
 def test_what_the_host_receives_is_not_inherited_by_its_programs() -> None:
@@ -65,6 +70,8 @@ def test_descriptors_are_received_closed_on_exec() -> None:
     assert not any(map(os.get_inheritable, fds))
     for fd in fds:
         os.close(fd)
+    one.close()
+    two.close()
 
 
 @pytest.mark.parametrize("person", people("root", "ordinary"), indirect=True)
@@ -156,6 +163,15 @@ def test_require_refuses_a_jail_with_a_hole(guests: str, named: str) -> None:
         pool.take()
 
 
+def test_workers_share_nothing_that_one_could_change() -> None:
+    with WorkerPool(guests="fake_guest:with_an_open_file") as pool, pytest.raises(EngineUnavailableError, match="unsealed"):
+        pool.take()
+    with WorkerPool(guests="fake_guest:with_a_sealed_file") as pool, Line(pool.take()) as line:
+        (held,) = set(ast.literal_eval(line.python(OPEN))) - {0, 1, 2, ast.literal_eval(line.python(OPEN))[-1]}
+        # RLIMIT_FSIZE speaks before the seal does.
+        assert line.python(f"import os\nos.write({held}, b'x')").startswith(("PermissionError", "OSError(27"))
+
+
 def test_auto_goes_on_with_one_warning() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -164,6 +180,13 @@ def test_auto_goes_on_with_one_warning() -> None:
             pool.take().close()
     assert [w.category.__name__ for w in caught] == ["SandboxWarning"]
     assert "landlock" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("person", people("root"), indirect=True)
+def test_closed_standard_descriptors_are_named(person: Person) -> None:
+    """Descriptors of ours would take their numbers, and be overwritten in the child."""
+    seen = person.run("workers/worker_inside.py", json.dumps({"sandbox": "require", "closed": True}))
+    assert "standard input, output or error of this process is closed" in seen["error"]
 
 
 @pytest.mark.parametrize("sandbox", ["require", "auto"])

@@ -119,15 +119,17 @@ def test_what_the_protocol_does_not_know_ends_it(running: Running, data: bytes) 
 @pytest.mark.parametrize("data", [frame("S", b"x"), frame("C"), frame("C", bytes(7)), frame("C", bytes(9)), frame("D")])
 def test_configuration_comes_first_and_whole(data: bytes) -> None:
     running = Running()
-    running.sock.sendall(data)
-    with pytest.raises(EOFError):
-        receive(running.sock)
+    with running.sock:
+        running.sock.sendall(data)
+        with pytest.raises(EOFError):
+            receive(running.sock)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 5, 20])
 def test_the_end_of_the_stream_ends_it_anywhere(cut: int) -> None:
     running = Running()
-    running.sock.sendall(configure() + frame("S", bytes(100))[:cut])
-    running.sock.shutdown(socket.SHUT_WR)
-    running.thread.join(10)
-    assert not running.thread.is_alive()
+    with running.sock:
+        running.sock.sendall(configure() + frame("S", bytes(100))[:cut])
+        running.sock.shutdown(socket.SHUT_WR)
+        running.thread.join(10)
+        assert not running.thread.is_alive()

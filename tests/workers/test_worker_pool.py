@@ -144,8 +144,10 @@ def test_a_cancelled_take_leaves_no_worker() -> None:
 def test_a_dead_zygote_is_replaced_and_its_workers_end(pool: WorkerPool) -> None:
     old = Line(pool.take())
     zygote = zygote_pid(pool, old.worker)
+    made = descendants(zygote)
     os.kill(zygote, signal.SIGKILL)
-    assert eventually(lambda: not old.worker.alive)
+    assert eventually(lambda: not any(map(alive, made)))
+    assert not old.worker.alive
     with Line(pool.take()) as line:
         assert line.step(b"again").output == b"again"
         assert zygote_pid(pool, line.worker) != zygote
@@ -159,6 +161,7 @@ def test_a_spare_that_died_is_not_handed_out(pool: WorkerPool) -> None:
     time.sleep(0.05)
     for pid in descendants(zygote) - {first.pid}:
         os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda pid=pid: not alive(pid))
     for _ in range(3):
         with Line(pool.take()) as line:
             assert line.step(b"alive").output == b"alive"

@@ -31,6 +31,9 @@ def main() -> dict[str, Any]:
     plan = json.loads(sys.argv[1])
     os.environ["XDG_CACHE_HOME"] = "/nonexistent/secret-in-the-environment"
     warnings.simplefilter("ignore")
+    if plan.get("closed"):
+        os.close(0)
+        os.close(2)
     with WorkerPool(guests=GUESTS, sandbox=plan["sandbox"]) as pool, Line(pool.take()) as line:
         seen: dict[str, Any] = {name: line.python(code) for name, code in ATTEMPTS.items()}
         if plan["sandbox"] != "off":

@@ -34,6 +34,10 @@ class Compiled(Protocol):
     @property
     def code(self) -> str: ...
 
+    def locate(self, line: int, column: int = 0) -> tuple[int, int]:
+        """A place in `code` (its first line is the prelude) as a place in the source; zeros outside of it."""
+        ...
+
 
 class OpenCall(msgspec.Struct):
     """A tool call that has no answer yet."""

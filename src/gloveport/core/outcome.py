@@ -29,7 +29,11 @@ def clean(text: str) -> str:
 
 
 class Output:
-    """The console output of one run: two streams, each within `cap` bytes of UTF-8."""
+    """The console output of one run: two streams, each within `cap` bytes of UTF-8.
+
+    The guest sends each stream's beginning and keeps its end, up to `guest_cap` bytes together; what is shown is cut here,
+    where it is known whether the whole fits.
+    """
 
     __slots__ = ("_bytes", "_cap", "_dropped", "_lines", "_tails")
 
@@ -40,12 +44,17 @@ class Output:
         self._dropped: list[list[int]] = [[0, 0], [0, 0]]
         self._tails = ["", ""]
 
+    @staticmethod
+    def guest_cap(cap: int) -> int:
+        """What the guest is allowed: each of its halves can hold all that may be shown."""
+        return 2 * cap
+
     def add(self, log: Log) -> str:
-        """Keep one line; gives it cleaned. The guest keeps to half the cap by itself; a hostile one is cut here."""
+        """Keep one line; gives it cleaned. The guest keeps to its half by itself; a hostile one is cut here."""
         index = 1 if log.s == 2 else 0
         line = clean(log.m)
         size = len(line.encode()) + 1
-        if self._bytes[index] + size > self._cap:
+        if self._bytes[index] + size > 2 * self._cap:
             self._dropped[index][0] += 1
             self._dropped[index][1] += size
         else:
@@ -56,39 +65,43 @@ class Output:
     def end(self, tail: Tail) -> None:
         """Keep the end of a stream."""
         index = 1 if tail.s == 2 else 0
-        self._tails[index] = clean(tail.m)
+        self._tails[index] = clean(tail.m).encode()[-2 * self._cap :].decode("utf-8", "ignore")
         self._dropped[index][0] += max(0, tail.lines)
         self._dropped[index][1] += max(0, tail.bytes)
 
     def text(self, stream: int) -> str:
         """stdout (1) or stderr (2): one line per call, each ended by a newline."""
-        index = stream - 1
-        lines, tail, (dropped, size) = self._lines[index], self._tails[index], self._dropped[index]
-        head = "".join(f"{line}\n" for line in lines)
+        head = "".join(f"{line}\n" for line in self._lines[stream - 1])
+        tail = self._tails[stream - 1]
         if tail and not tail.endswith("\n"):
             tail += "\n"
-        if not dropped and not size:
-            whole = head + tail
-            if len(whole.encode()) <= self._cap:
-                return whole
-        return self._cut(head, tail, dropped, size)
+        return head + tail if self._fits(stream - 1) else self._cut(head, tail, *self._dropped[stream - 1])
 
-    def _cut(self, head: str, tail: str, dropped: int, size: int) -> str:
-        room = max(0, self._cap - 64)  # the marker line fits into 64 bytes
-        kept_tail = tail.encode()[-(room // 2) :].decode("utf-8", "ignore") if tail else ""
-        cut = len(tail.encode()) - len(kept_tail.encode())
-        kept_head = head.encode()[: room - len(kept_tail.encode())].decode("utf-8", "ignore")
-        cut += len(head.encode()) - len(kept_head.encode())
-        if kept_head and not kept_head.endswith("\n"):
-            kept_head += "\n"
-        return f"{kept_head}[truncated: {dropped} lines, {size + cut} bytes]\n{kept_tail}"
+    def _fits(self, index: int) -> bool:
+        tail = self._tails[index]
+        size = self._bytes[index] + len(tail.encode()) + (bool(tail) and not tail.endswith("\n"))
+        return self._dropped[index] == [0, 0] and size <= self._cap
+
+    def _cut(self, head: str, tail: str, lines: int, size: int) -> str:
+        """Both ends, each of at most half the cap, and between them what is missing."""
+        kept, rest = (head, tail) if lines or size else (head + tail, head + tail)
+        room = max(0, self._cap - 64)  # the line between fits into 64 bytes
+        start = _whole_lines(kept.encode()[: room // 2])
+        end = _whole_lines(rest.encode()[max(0, len(rest.encode()) - (room - len(start.encode()))) :], last=True)
+        if lines or size:
+            lines += head.count("\n") - start.count("\n") + tail.count("\n") - end.count("\n")
+            size += len(head.encode()) - len(start.encode()) + len(tail.encode()) - len(end.encode())
+        else:
+            lines = kept.count("\n") - start.count("\n") - end.count("\n")
+            size = len(kept.encode()) - len(start.encode()) - len(end.encode())
+        if start and not start.endswith("\n"):
+            start += "\n"
+        return f"{start}[truncated: {max(0, lines)} lines, {size} bytes]\n{end}"
 
     @property
     def truncated(self) -> bool:
         """Whether either stream lost something."""
-        return any(lines or size for lines, size in self._dropped) or any(
-            len(self._tails[i].encode()) + self._bytes[i] > self._cap for i in (0, 1)
-        )
+        return not (self._fits(0) and self._fits(1))
 
     def state(self) -> list[object]:
         """As plain data, for an image."""
@@ -103,6 +116,16 @@ class Output:
         )
         output._lines, output._bytes, output._dropped, output._tails = (out, err), sizes, dropped, tails
         return output
+
+
+def _whole_lines(data: bytes, *, last: bool = False) -> str:
+    """The whole lines at the beginning (or at the end) of a cut; one line that is longer than the cut is kept in part."""
+    text = data.decode("utf-8", "ignore")
+    if last:
+        _, newline, rest = text.partition("\n")
+        return rest if newline and rest else text
+    kept, newline, _ = text.rpartition("\n")
+    return kept + newline if newline else text
 
 
 _HOST_NAMES: Final = frozenset(errors.__all__)

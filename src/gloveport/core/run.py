@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..errors import ProtocolViolation
 from ..policy import Limits
 from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, Tail
-from .commands import OpenCall
+from .commands import Compiled, OpenCall
 from .journal import Digest
 from .outcome import Output
 from .saved import SavedRun
@@ -46,6 +46,8 @@ class Run:
         self.in_flight = 0
         self.busy: set[str] = set()
         """Tools marked `sequential` that run at this moment."""
+        self.compiled: Compiled | None = None
+        """What the compiler made, for the places of errors; a restored run does not have it."""
         self.ask: frozenset[str] | None = None
         """Tools whose calls are handed out; `None`: all of them. The real tools answer the others."""
 

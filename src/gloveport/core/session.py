@@ -44,7 +44,7 @@ from .budget import Budget
 from .commands import Answer, Await, Awaited, Boot, Cancel, Compile, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay
 from .commands import Step as StepCommand
 from .journal import Digest, Ended, Journal, Lost, Opened, Ran, Record, Settled
-from .outcome import clean, failed, guest_error, json_size
+from .outcome import Output, clean, failed, guest_error, json_size
 from .run import Run
 from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
 
@@ -261,8 +261,8 @@ class Session:
         yield from self._revive()
         self.runs += 1
         run = self.run = Run(self.runs, source, self.limits, self._last_call)
-        run.ask = ask
-        request = wire.run_request(run.number, self.limits.max_output_bytes, compiled.code)
+        run.ask, run.compiled = ask, compiled
+        request = wire.run_request(run.number, Output.guest_cap(self.limits.max_output_bytes), compiled.code)
         yield from self._step(run, request)
         return run
 
@@ -463,6 +463,8 @@ class Session:
     # ── the end of a run ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, run: Run) -> Steps:
+        if isinstance(run.finished, wire.FailMessage) and run.finished.line:
+            run.finished = yield from self._located(run, run.finished)
         step = self._outcome(run)
         self._commit(run, step)
         if run.requests is None or self._tail_is_long():
@@ -473,6 +475,16 @@ class Session:
                     self.lost_runs += 1
                     return failed(WorkerCrashed("the worker died at the end of the run; it was rolled back"), run.output)
         return step
+
+    def _located(self, run: Run, end: wire.FailMessage) -> Steps:
+        """The failure with the model's own line: some TypeScript does not keep its lines when it is compiled."""
+        if run.compiled is None:
+            try:
+                run.compiled = yield Compile(run.source)
+            except CompileError:
+                return end
+        line, column = run.compiled.locate(end.line + 1, end.col)  # the guest counts from the line after the prelude
+        return msgspec.structs.replace(end, line=line, col=column)
 
     def _outcome(self, run: Run) -> Done | Failed:
         end = run.finished

@@ -139,7 +139,7 @@ def build_options(
         limits,
         identity,
         specs,
-        ToolBridge(specs, redact=redact, expose=tuple(more.get("expose_host_errors") or ())),
+        ToolBridge(specs, namespace=namespace, redact=redact, expose=tuple(more.get("expose_host_errors") or ())),
         _engine(more, limits),
         toolbox(_choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode))),
         bool(more.get("sequential", False)),

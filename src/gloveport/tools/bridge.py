@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..core.commands import Answer, OpenCall
 from ..errors import PauseRequested, ToolArgumentError, ToolTimeoutError, ValueCrossingError
 from ..types import ToolCall
-from ..wire.values import UNDEFINED, decode_arguments, encode
+from ..wire.values import decode_arguments, encode
 from .binding import bind_arguments
 from .spec import ToolSpec
 
@@ -46,11 +46,13 @@ class ToolBridge:
         self,
         specs: Mapping[str, ToolSpec],
         *,
+        namespace: str | None = None,
         redact: bool = True,
         expose: tuple[type[BaseException], ...] = (),
     ) -> None:
         self.specs = specs
         self._by_name = {spec.name: spec for spec in specs.values()}
+        self._namespace = namespace
         self._redact = redact
         self._expose = expose
 
@@ -58,7 +60,7 @@ class ToolBridge:
         """Decode and bind the arguments; an `Answer` when they do not fit."""
         spec = self.specs[call.name]
         try:
-            arguments, keywords = bind_arguments(spec, decode_arguments(call.args, call.flags))
+            arguments, keywords = bind_arguments(spec, decode_arguments(call.args, call.flags), namespace=self._namespace)
         except (ToolArgumentError, ValueCrossingError) as error:
             return _error(call.id, "TypeError", str(error))
         return Prepared(call.id, spec, arguments, keywords)
@@ -66,8 +68,7 @@ class ToolBridge:
     def prepare_step(self, step: ToolCall) -> Prepared:
         """The same for a `ToolCall`; raises `ToolArgumentError`."""
         spec = self._by_name[step.name]
-        # undefined became None on the way out: a parameter with a default gets None, as its author sees in step.args
-        arguments, keywords = bind_arguments(spec, [UNDEFINED if item is UNDEFINED else item for item in step.args])
+        arguments, keywords = bind_arguments(spec, list(step.args), namespace=self._namespace)
         return Prepared(step.call_id, spec, arguments, keywords)
 
     def answer(self, call_id: int, name: str, value: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""Starting a trusted Python process that will put itself into a jail, and outliving it by nothing."""
+"""Starting a trusted Python process that will put itself into a jail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from gloveport.errors import EngineUnavailableError
 
-__all__ = ("HelperProcess", "keep")
+__all__ = ("HelperProcess",)
 
 _ENTRY: Final = (
     "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; __import__(sys.argv[1], fromlist=['main']).main(sys.argv[3 + n:])"
@@ -86,25 +86,3 @@ class HelperProcess:
         if self._said >= 0:
             os.close(self._said)
             self._said = -1
-
-
-def keep(pid: int, host: int) -> None:
-    """The life of the process that stays outside of the jail: ends the jail when the host (a pidfd) ends, and ends with the jail.
-
-    Never returns. Nothing but these two events reaches it: it holds no other descriptor.
-    """
-    import select
-
-    jail = os.pidfd_open(pid)
-    low, high = sorted((jail, host))
-    os.closerange(0, low)
-    os.closerange(low + 1, high)
-    os.closerange(high + 1, 65536)
-    poll = select.poll()
-    poll.register(jail, select.POLLIN)
-    poll.register(host, select.POLLIN)
-    if any(fd == host for fd, _ in poll.poll()):
-        os.kill(pid, 9)
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    os._exit(code if code >= 0 else 128 - code)

@@ -10,7 +10,7 @@ import socket
 from typing import Any, Final, NoReturn
 
 from gloveport.engines.jail import descriptors, enter, filters, landlock, selftest
-from gloveport.engines.jail.child import keep
+from gloveport.engines.jail.keeper import keep
 from gloveport.engines.jail.layers import LAYERS
 from gloveport.engines.jail.probes import Surroundings
 
@@ -70,7 +70,6 @@ def _keeper(pid: int, host: int, control: socket.socket) -> NoReturn:
     descriptors.send(control, b"P%d" % pid, (pidfd,))
     os.close(pidfd)
     keep(pid, host)
-    os._exit(1)
 
 
 def _profile(order: dict[str, Any]) -> enter.Profile:

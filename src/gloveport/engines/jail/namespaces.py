@@ -51,7 +51,7 @@ _AT_FDCWD: Final = -100
 _AT_EMPTY_PATH: Final = 0x1000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 
-_STAGES: Final = ("/proc", "/tmp", "/dev", "/sys", "/var", "/usr")
+_STAGES: Final = ("/proc", "/dev", "/sys", "/usr", "/var")
 """Directories that nearly every system has: the new root is mounted over the first one, out of sight of everything else."""
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 from gloveport.engines.jail import enter, filters, landlock, layers, selftest, syscalls
-from gloveport.engines.jail.child import HelperProcess, keep
+from gloveport.engines.jail.child import HelperProcess
+from gloveport.engines.jail.keeper import keep
 from gloveport.engines.jail.probes import Surroundings
 from gloveport.errors import EngineUnavailableError
 
@@ -92,7 +93,7 @@ def main(arguments: list[str]) -> None:
     """Entry of the throw-away process. `arguments`: control socket, host's pidfd."""
     control_fd, host = map(int, arguments)
     os.environ.clear()
-    entered = enter.enter(enter.WORKERS, lambda pid: _keeper(pid, host), seed=os.getpid())
+    entered = enter.enter(enter.WORKERS, lambda pid: keep(pid, host), seed=os.getpid())
     names = {m.layer for m in entered.missing}
     outer = os.getpid()
     inner, channel = socket.socketpair()
@@ -113,8 +114,3 @@ def main(arguments: list[str]) -> None:
     greeting = {"missing": entered.missing, "possible": possible, "landlock_abi": entered.landlock_abi}
     os.write(control_fd, json.dumps(greeting).encode())
     os._exit(0)
-
-
-def _keeper(pid: int, host: int) -> NoReturn:
-    keep(pid, host)
-    os._exit(1)

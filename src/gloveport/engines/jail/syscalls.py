@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import sys
 from typing import Final
 
@@ -32,7 +31,7 @@ ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 X32_BIT: Final = 0x4000_0000
 """Set in the number of a call made through the x32 ABI, which shares the x86-64 architecture value."""
 
-MACHINE: Final = platform.machine()
+MACHINE: Final = os.uname().machine
 AUDIT_ARCH: Final = ARCHITECTURES.get(MACHINE, 0)
 
 # fmt: off

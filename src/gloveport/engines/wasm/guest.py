@@ -187,6 +187,16 @@ class Guest:
             if not self._closed:
                 ctypes.memset(self.flag_address, 1, 1)
 
+    def stop(self) -> None:
+        """Make a running step end at once with `TRAP`, from any thread, also where the engine does not look at the flag.
+
+        The heap is unusable then, until `load` or `reset`. For guests in the same process; a worker is killed instead.
+        """
+        with self._lock:
+            if not self._closed:
+                self._usable = False
+                self._instance.stop(self._module)
+
     @property
     def flag_address(self) -> int:
         """Of the interrupt flag (a byte, on a page of its own) in this process. It never changes."""

@@ -61,7 +61,7 @@ class Nursery:
         self.control.settimeout(_START_TIMEOUT)
         try:
             packet, fds = descriptors.receive(self.control, 65536, 1)
-        except TimeoutError:
+        except (TimeoutError, ConnectionError):
             packet, fds = b"", []
         finally:
             self.control.setblocking(True)
@@ -81,11 +81,9 @@ class Nursery:
         if self.closed:
             raise NurseryGone("it was closed")
         try:
-            packet, fds = descriptors.receive(self.control, 4096, 3, socket.MSG_DONTWAIT)
+            packet, fds = self._receive()
         except BlockingIOError:
             return None
-        except ConnectionError:
-            packet, fds = b"", []
         if packet != b"W":
             raise NurseryGone(packet[1:].decode(errors="replace") if packet else "it ended")
         self._say(b"+!" if self.waiting > 1 else b"+")
@@ -99,6 +97,15 @@ class Nursery:
             return worker
         worker.close()  # killed while it waited: by the kernel, when memory was short
         return self._try_take()
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        for _ in range(2):
+            try:
+                return descriptors.receive(self.control, 4096, 3, socket.MSG_DONTWAIT)
+            except ConnectionError:
+                # It ended before it read all of our words. That is told once, and before its last words.
+                continue
+        return b"", []
 
     def take(self, deadline: float) -> Worker | None:
         """Waits for a worker until `deadline` (monotonic seconds); `None` when there was none. Raises `NurseryGone`."""

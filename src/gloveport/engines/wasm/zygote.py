@@ -26,11 +26,12 @@ import time
 from typing import Any, Final, NoReturn, Protocol
 
 from gloveport.engines.jail import descriptors, enter, filters, selftest, syscalls
-from gloveport.engines.jail.child import keep
+from gloveport.engines.jail.keeper import keep
 from gloveport.engines.jail.layers import LAYERS
 from gloveport.engines.jail.probes import Surroundings
 from gloveport.engines.wasm import shared
 from gloveport.engines.wasm.worker import GuestLike, serve
+from gloveport.errors import EngineUnavailableError
 
 __all__ = ("PAGE", "Guests", "main")
 
@@ -48,6 +49,9 @@ _PR_SET_PDEATHSIG: Final = 1
 _SEALS: Final = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _PRACTICE: Final = struct.pack("<IBQIBB", 9, ord("C"), 64 << 20, 2, ord("S"), ord("G"))
 """A configuration, and the request to collect garbage."""
+_F_GETFL: Final = 3
+_F_GET_SEALS: Final = 1034
+_IMAGE_SEALS: Final = 0x2 | 0x4 | 0x8  # F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE (which wasmtime 50 puts on its images)
 _ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
 
 
@@ -72,11 +76,12 @@ def main(arguments: list[str]) -> None:
     make.rehearse(guest)
     base = _private_bytes()
     keep_open = _descriptors() - before
+    _check_images(keep_open)
     _erase_environment()
     gc.collect()
     leave_out = _ALL_LAYERS if sandbox == "off" else frozenset[str]()
     host_fd = int(host)
-    entered = enter.enter(enter.WORKERS, lambda pid: _keeper(pid, host_fd), seed=os.getpid(), leave_out=leave_out)
+    entered = enter.enter(enter.WORKERS, lambda pid: keep(pid, host_fd), seed=os.getpid(), leave_out=leave_out)
     filters.worker()  # assembled (and remembered) once, not in every fork
     filters.shared_worker()
     os.dup2(0, 2, inheritable=False)  # dup3, which the filter knows
@@ -88,14 +93,18 @@ def main(arguments: list[str]) -> None:
     nursery.run()
 
 
-def _keeper(pid: int, host: int) -> NoReturn:
-    keep(pid, host)
-    os._exit(1)
-
-
 def _descriptors() -> set[int]:
     found = {int(name) for name in os.listdir("/proc/self/fd")}
     return {fd for fd in found if syscalls.attempt("fcntl", fd, 1) >= 0}  # without the one that listed them
+
+
+def _check_images(fds: set[int]) -> None:
+    """What workers share must not be theirs to change: one would write into the fresh memory of all that come after it."""
+    for fd in fds:
+        writable = syscalls.attempt("fcntl", fd, _F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        sealed = syscalls.attempt("fcntl", fd, _F_GET_SEALS)
+        if writable and (sealed < 0 or sealed & _IMAGE_SEALS != _IMAGE_SEALS):
+            raise EngineUnavailableError(f"the guest holds {os.readlink(f'/proc/self/fd/{fd}')} open, which workers could change")
 
 
 def _private_bytes() -> int:
@@ -217,13 +226,21 @@ class _Nursery:
             pid = os.fork()
         except OSError:
             here.close()
+            there.close()
             os.close(page)
             self.failed()
             return
         if pid == 0:
             self.worker(there, page)
         there.close()
-        self.unready[here.fileno()] = (here, os.pidfd_open(pid), page)
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:  # it died, and was reaped, at once
+            here.close()
+            os.close(page)
+            self.failed()
+            return
+        self.unready[here.fileno()] = (here, pidfd, page)
         self.poll.register(here, select.POLLIN)
 
     def worker(self, sock: socket.socket, page: int) -> NoReturn:

@@ -1,0 +1,384 @@
+"""Saving, loading, forking and rolling back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gloveport import (
+    AgentSandbox,
+    JournalError,
+    JournalTooLarge,
+    NotPausedError,
+    RuntimeTimeout,
+    SealError,
+    StaleStepError,
+    ValueCrossingError,
+)
+
+KEY = b"0123456789abcdef"
+
+
+def inline(tools=None, **options):
+    return AgentSandbox(tools or {}, isolation="inline", **options)
+
+
+def load(blob, tools=None, key=KEY, **options):
+    return AgentSandbox.load(blob, key, tools or {}, isolation="inline", **options)
+
+
+TOOLS = {"ask": lambda x: x, "mail": lambda: "m"}
+CODE = """
+let count = 0; function inc() { return ++count } class Box { #v = 7; get v() { return this.#v } }
+const box = new Box(), shared = {n: 1}, list = [shared, shared], m = new Map([[shared, 'k']]);
+inc();
+const answer = await ask('?');
+list[0].n += answer;
+return [inc(), box.v, list[1].n, m.get(shared), Math.random()]
+"""
+
+
+def test_everything_of_the_heap_comes_back(make_session, isolation):
+    session = make_session(TOOLS, random_seed=7, clock=1_000_000)
+    step = session.start(CODE)
+    blob = session.dump(KEY)
+    with AgentSandbox.load(blob, KEY, TOOLS, isolation=isolation) as copy:
+        assert copy.pending == step
+        assert (copy.clock, copy.random_seed, copy.session_id) == (session.clock, 7, session.session_id)
+        one, two = session.resume(step, 41), copy.resume(copy.pending, 41)
+        assert one == two
+        assert one.value[:4] == [2, 7, 42, "k"]
+        follow = "return [inc(), count, list[0].n, Date.now(), Math.random(), crypto.randomUUID()]"
+        assert session.run(follow) == copy.run(follow)
+
+
+def test_a_session_comes_back_in_another_process():
+    with AgentSandbox(TOOLS) as session:
+        session.start(CODE)
+        blob = session.dump(KEY)
+        expected = session.resume(session.pending, 1).value
+    script = (
+        "import sys; from gloveport import AgentSandbox\n"
+        "s = AgentSandbox.load(sys.stdin.buffer.read(), b'0123456789abcdef', {'ask': None or (lambda x: x), 'mail': lambda: 1})\n"
+        "print(s.resume(s.pending, 1).value)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=blob, capture_output=True, check=False)
+    assert done.stdout.decode().strip() == str(expected), done.stderr.decode()
+
+
+def test_tools_are_not_called_by_a_load():
+    calls = []
+    tools = {"ask": lambda x: calls.append(x) or x}
+    with inline(tools) as session:
+        session.run("await ask(1); await ask(2)")
+        blob = session.dump(KEY, journal=True)
+    calls.clear()
+    load(blob, tools).close()
+    assert calls == []
+
+
+def test_a_dump_is_bound_to_key_and_associated_data():
+    with inline() as session:
+        session.run("globalThis.x = 1")
+        blob = session.dump(KEY, associated_data=b"tenant-1")
+    load(blob, associated_data=b"tenant-1").close()
+    for key, data in ((KEY, b""), (KEY, b"tenant-2"), (b"another key 0123", b"tenant-1"), (KEY, b"tenant-1" + bytes(1))):
+        with pytest.raises(SealError):
+            load(blob, key=key, associated_data=data)
+
+
+def test_no_split_of_data_and_payload_gives_the_same_seal():
+    from gloveport.core.seal import seal, unseal
+
+    blob = seal(b"c", KEY, b"ab")
+    assert unseal(blob, KEY, b"ab") == b"c"
+    with pytest.raises(SealError):
+        unseal(blob[:-1] + b"bc", KEY, b"a")
+
+
+def test_any_change_of_a_dump_is_found_before_anything_is_started(monkeypatch):
+    with inline(TOOLS) as session:
+        session.start("await ask(1)")
+        blob = session.dump(KEY)
+    from gloveport.engines.wasm.engine import WasmEngine
+
+    monkeypatch.setattr(WasmEngine, "open", lambda self: pytest.fail("a guest was started"))
+    for position in (0, 4, 5, 6, 20, 37, 38, 100, len(blob) // 2, len(blob) - 1):
+        changed = bytearray(blob)
+        changed[position] ^= 1
+        with pytest.raises(SealError):
+            load(bytes(changed), TOOLS)
+    for cut in (b"", blob[:5], blob[:37], blob[:-1], blob + b"x", b"not a dump at all" * 10):
+        with pytest.raises(SealError):
+            load(cut, TOOLS)
+
+
+@pytest.mark.parametrize("key", [b"short", b"", "0123456789abcdef", None])
+def test_a_bad_key_is_named(key):
+    with inline() as session, pytest.raises((TypeError, JournalError), match="key"):
+        session.dump(key)
+
+
+def test_too_much_associated_data_is_named():
+    with inline() as session:
+        session.dump(KEY, associated_data=bytes(4096))
+        with pytest.raises(JournalError, match="4096"):
+            session.dump(KEY, associated_data=bytes(4097))
+
+
+def test_a_dump_belongs_to_its_tools_and_its_redaction():
+    with inline(TOOLS) as session:
+        blob = session.dump(KEY)
+    with pytest.raises(JournalError, match="mail"):
+        load(blob, {"ask": lambda x: x})
+    with pytest.raises(JournalError, match="extra"):
+        load(blob, {**TOOLS, "extra": lambda: 1})
+    with pytest.raises(JournalError, match="redact_host_errors=True"):
+        load(blob, TOOLS, redact_host_errors=False)
+
+
+def test_a_dump_over_the_cap_is_refused_and_the_session_goes_on():
+    with inline(max_journal_bytes=200_000) as session:
+        session.run("globalThis.big = Array.from({length: 100000}, (_, i) => Math.random())")
+        with pytest.raises(JournalTooLarge, match="max_journal_bytes"):
+            session.dump(KEY)
+        session.run("big = null")
+        blob = session.dump(KEY)
+        with pytest.raises(JournalTooLarge):
+            load(blob, max_journal_bytes=1000)
+        load(blob, max_journal_bytes=len(blob)).close()
+
+
+def test_a_dump_follows_the_live_heap_and_not_the_history():
+    with inline({"t": lambda x: x}) as session:
+        session.run("for (let i = 0; i < 10; i++) await t({i})")
+        small = len(session.dump(KEY))
+        session.run("for (let i = 0; i < 3000; i++) await t({i})")
+        session.run("await Promise.all(Array.from({length: 3000}, (_, i) => t({i})))")
+        assert len(session.dump(KEY)) < 2 * small
+
+
+def test_a_dump_does_not_change_the_session():
+    with inline(TOOLS, random_seed=1) as session, inline(TOOLS, random_seed=1) as twin:
+        for _ in range(3):
+            session.dump(KEY)
+            assert session.run("return Math.random()") == twin.run("return Math.random()")
+
+
+def test_the_journal_rebuilds_a_session_of_another_guest_build(monkeypatch):
+    from gloveport.engines.wasm.engine import WasmEngine
+
+    with inline(TOOLS, random_seed=3) as session:
+        session.run("let n = 1; await ask(n); setTimeout(() => n++, 5); await new Promise(r => setTimeout(r, 10)); return n")
+        session.execute("n++; throw new Error('x')")
+        step = session.start("n++; const a = await ask(n); return [a, n, Math.random(), Date.now()]")
+        plain, blob = session.dump(KEY), session.dump(KEY, journal=True)
+        expected = session.resume(step, "yes").value
+    monkeypatch.setattr(WasmEngine, "build", property(lambda self: "another build"))
+    with pytest.raises(JournalError, match="journal=True"):
+        load(plain, TOOLS)
+    with load(blob, TOOLS) as copy:
+        assert copy.pending == step
+        assert copy.resume(copy.pending, "yes").value == expected
+
+
+def test_a_loaded_session_without_a_journal_says_so():
+    with inline() as session:
+        session.run("globalThis.x = 1")
+        blob = session.dump(KEY)
+    with load(blob) as copy:
+        copy.dump(KEY)
+        copy.run("x = 2")
+        with pytest.raises(JournalError, match="no journal"):
+            copy.dump(KEY, journal=True)
+
+
+def test_loading_twice_gives_two_sessions():
+    with inline() as session:
+        session.run("globalThis.x = 1")
+        blob = session.dump(KEY)
+    with load(blob) as one, load(blob) as two:
+        one.run("x = 5")
+        assert (one.run("return x"), two.run("return x")) == (5, 1)
+
+
+# ── forks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fork_goes_its_own_way(make_session):
+    session = make_session(TOOLS, max_tool_calls=11)
+    step = session.start("let path = await ask(1); return path")
+    with session.fork() as branch:
+        assert branch.pending == step
+        assert (session.calls_remaining, branch.calls_remaining) == (5, 5)
+        assert branch.session_id != session.session_id
+        assert session.resume(step, "left").value == "left"
+        assert branch.resume(branch.pending, "right").value == "right"
+        assert (session.run("return path"), branch.run("return path")) == ("left", "right")
+
+
+def test_a_fork_shares_the_random_stream_unless_it_is_reseeded():
+    with inline(random_seed=5) as session:
+        session.run("Math.random()")
+        with session.fork() as same, session.fork(reseed=True) as other:
+            code = "return [Math.random(), Math.random()]"
+            here = session.run(code)
+            assert same.run(code) == here
+            assert other.run(code) != here
+
+
+def test_a_reseeded_fork_stays_so_after_a_rollback():
+    with inline(random_seed=5, timeout=0.2) as session, session.fork(reseed=True) as branch, branch.fork() as twin:
+        expected = twin.run("return Math.random()")
+        branch.execute("for (;;);")
+        assert branch.run("return Math.random()") == expected
+
+
+def test_a_fork_takes_the_calls_it_is_given():
+    with inline(TOOLS, max_tool_calls=10) as session, session.fork(calls=3) as branch:
+        assert (session.calls_remaining, branch.calls_remaining) == (7, 3)
+        with pytest.raises(ValueError, match="calls that are left"):
+            session.fork(calls=8)
+
+
+# ── rollback ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LOSSES = {
+    "timeout": "x = 2; for (;;);",
+    "memory": "x = 2; const a = []; for (;;) a.push(new Uint8Array(1 << 20))",
+    "regex": r"x = 2; /^(\w+\s?)*\1$/.test('a'.repeat(60) + '!')",
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("history", ["x = 1", "x = 1; let s = 0; for (let i = 0; i < 400000; i++) s += i"])
+def test_a_lost_run_is_undone_and_nothing_else(make_session, loss, history):
+    session = make_session(timeout=0.5, max_memory=32 << 20)
+    session.run(f"globalThis.x = 0; function get() {{ return x }}; {history}")
+    result = session.execute(LOSSES[loss])
+    assert result.error_type in ("RuntimeTimeout", "MemoryLimitExceeded")
+    assert (session.run("return [x, get()]"), session.lost_runs) == ([1, 1], 1)
+
+
+def test_a_run_lost_after_a_load_goes_back_to_before_that_run():
+    with inline(TOOLS, timeout=0.3) as session:
+        session.run("let x = 1")
+        session.start("x = 2; await ask(1); for (;;);")
+        blob = session.dump(KEY)
+    with load(blob, TOOLS, timeout=0.3) as copy:
+        assert copy.resume(copy.pending, 1).error_type == "RuntimeTimeout"
+        assert copy.run("return x") == 1
+
+
+def test_random_and_ids_after_a_rollback_are_as_if_the_run_had_not_been():
+    with inline(TOOLS, random_seed=9, timeout=0.3) as session, inline(TOOLS, random_seed=9) as twin:
+        for each in (session, twin):
+            each.run("Math.random()")
+        session.execute("Math.random(); for (;;);")
+        assert session.run("return Math.random()") == twin.run("return Math.random()")
+
+
+# ── pauses ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_calls_made_together_are_handed_out_in_order():
+    with inline({"t": lambda x: x}) as session:
+        step = session.start("return await Promise.all([t('a'), t('b'), t('c')])")
+        seen = []
+        while hasattr(step, "call_id"):
+            seen.append((step.args[0], step.call_id))
+            step = session.resume(step, step.args[0].upper())
+        assert seen == [("a", 1), ("b", 2), ("c", 3)]
+        assert step.value == ["A", "B", "C"]
+
+
+def test_every_refusal_leaves_the_session_answerable():
+    with inline(TOOLS) as session:
+        with pytest.raises(NotPausedError):
+            session.resume(None or __import__("gloveport").ToolCall("ask", (), 1), 1)
+        step = session.start("return await ask(1)")
+        wrong = [
+            (ValueCrossingError, lambda: session.resume(step, object())),
+            (TypeError, lambda: session.resume(step, 1, error=ValueError())),
+            (TypeError, lambda: session.resume(step, error=ValueError)),
+            (TypeError, lambda: session.resume("ask", 1)),
+            (StaleStepError, lambda: session.resume(__import__("gloveport").ToolCall("ask", (), 99), 1)),
+            (StaleStepError, lambda: session.resume(__import__("gloveport").ToolCall("mail", (), 1), 1)),
+        ]
+        for kind, attempt in wrong:
+            with pytest.raises(kind):
+                attempt()
+            assert session.pending == step
+        assert session.resume(step, 5).value == 5
+        with pytest.raises(NotPausedError):
+            session.resume(step, 5)
+        step2 = session.start("return await ask(2)")
+        with pytest.raises(StaleStepError):
+            session.resume(step, 5)
+        session.resume(step2, 1)
+
+
+def test_a_pause_that_nobody_ends_is_rolled_back_and_frees_the_worker():
+    with AgentSandbox(TOOLS, max_pause=0.3) as session:
+        session.run("let x = 1")
+        step = session.start("x = 2; await ask(1)")
+        assert session.worker_pid
+        deadline = time.monotonic() + 20
+        while session.pending is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (session.pending, session.worker_pid, session.lost_runs) == (None, None, 1)
+        result = session.resume(step, 1)
+        assert isinstance(result.error, RuntimeTimeout)
+        assert session.run("return x") == 1
+
+
+def test_a_pause_that_is_ended_in_time_is_not():
+    with inline(TOOLS, max_pause=30) as session:
+        step = session.start("return await ask(1)")
+        time.sleep(0.05)
+        assert session.resume(step, "in time").value == "in time"
+
+
+def test_time_paused_is_not_computing():
+    with inline(TOOLS, timeout=0.2) as session:
+        step = session.start("return await ask(1)")
+        time.sleep(0.4)
+        assert session.resume(step, 1).value == 1
+
+
+def test_close_while_paused_and_twice():
+    session = AgentSandbox(TOOLS)
+    session.start("await ask(1)")
+    session.close()
+    session.close()
+    assert session.is_closed()
+
+
+# ── time and randomness ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_clock_begins_where_it_is_told_and_moves_with_timers_and_tools():
+    with inline({"wait": lambda: time.sleep(0.05)}, clock=1_700_000_000) as session:
+        assert session.run("return Date.now()") == 1_700_000_000_000
+        assert session.run("let s = 0; for (let i = 0; i < 1e5; i++) s += i; return Date.now()") == 1_700_000_000_000
+        assert session.run("await new Promise(r => setTimeout(r, 5000)); return Date.now()") == 1_700_000_005_000
+        assert session.run("const a = Date.now(); await wait(); return Date.now() - a >= 45")
+        step = session.start("const b = Date.now(); await wait(); return Date.now() - b")
+        time.sleep(0.05)
+        assert session.resume(step, None).value == 0
+
+
+def test_a_frozen_clock_never_moves():
+    with inline({"wait": lambda: time.sleep(0.01)}, clock="frozen") as session:
+        code = "const a = Date.now(); await wait(); await new Promise(r => setTimeout(r, 5000)); return Date.now() - a"
+        assert session.run(code) == 0
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    code = "return [Math.random(), crypto.randomUUID(), [...crypto.getRandomValues(new Uint8Array(4))]]"
+    with inline(random_seed=1) as one, inline(random_seed=1) as two, inline(random_seed=2) as three, inline() as four, inline() as five:
+        assert one.run(code) == two.run(code) != three.run(code)
+        assert four.random_seed != five.random_seed
