@@ -23,7 +23,7 @@ _looked = False
 
 
 def _get_tracer() -> Any:
-    global _tracer, _looked  # noqa: PLW0603  looked up once; the API's tracer is a proxy that follows its provider
+    global _tracer, _looked
     if not _looked:
         _looked = True
         if importlib.util.find_spec("opentelemetry") is not None:

@@ -35,10 +35,11 @@ def in_a_copy(action: Callable[[], Any]) -> Any:
 
 
 def test_a_copy_makes_its_own_and_leaves_its_parents_alone(pool: WorkerPool) -> None:
+    before = descendants(os.getpid())
     with Line(pool.take()) as line:
         # Its keeper, the zygote, the worker and two spares; the self-test's process is gone.
-        assert eventually(lambda: len(descendants(os.getpid())) == 5)
-        ours = descendants(os.getpid())
+        assert eventually(lambda: len(descendants(os.getpid()) - before) == 5), descendants(os.getpid()) - before
+        ours = descendants(os.getpid()) - before
 
         def copy() -> dict[str, Any]:
             closed = line.worker.fileno() == -1 and line.worker.pidfd == -1 and not line.worker.alive

@@ -7,14 +7,15 @@ tagged array; `Ended.digest` lets a replay be compared with the original without
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 
 import msgspec
 
 from ..errors import JournalError
 from ..wire.messages import Call, DoneMessage, FailMessage, Message
+from .saved import TailRun
 
-__all__ = ("Digest", "Ended", "Journal", "Lost", "Opened", "Ran", "Record", "Settled", "decode_records")
+__all__ = ("Digest", "Ended", "Journal", "Lost", "Opened", "Ran", "Record", "Settled", "committed", "decode_records", "recorded_runs")
 
 
 class Opened(msgspec.Struct, array_like=True, tag="O", frozen=True):
@@ -131,3 +132,25 @@ def decode_records(data: bytes) -> list[Record]:
         return _decode(data)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise JournalError(f"the journal is malformed: {error}") from error
+
+
+def committed(data: bytes) -> list[Record]:
+    """The records up to the last run that is complete."""
+    records = decode_records(data)
+    last = max((index for index, record in enumerate(records) if isinstance(record, (Opened, Ended, Lost))), default=-1)
+    return records[: last + 1]
+
+
+def recorded_runs(data: bytes) -> Generator[tuple[TailRun, bool], None, None]:
+    """The runs of a journal: the requests of each, and whether it ended."""
+    requests: list[bytes] = []
+    for record in decode_records(data):
+        if isinstance(record, Opened):
+            yield TailRun([record.request], b""), True
+        elif isinstance(record, (Ran, Settled)):
+            requests.append(record.request)
+        elif isinstance(record, Ended):
+            yield TailRun(requests, record.digest), True
+            requests = []
+    if requests:
+        yield TailRun(requests, b""), False

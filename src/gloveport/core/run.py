@@ -9,7 +9,7 @@ from ..errors import ProtocolViolation
 from ..policy import Limits
 from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, Tail
 from .commands import Compiled, OpenCall
-from .journal import Digest
+from .journal import Digest, Ran, Record, Settled
 from .outcome import Output
 from .saved import SavedRun
 
@@ -161,6 +161,12 @@ class Run:
         for call in self.open.values():
             call.handed = False
         self.waiting = deque(self.open.values())
+
+    def records(self) -> list[Record]:
+        """What was asked so far, for the journal."""
+        if not self.requests:
+            return []
+        return [Ran(self.number, self.source, self.requests[0]), *map(Settled, self.requests[1:])]
 
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

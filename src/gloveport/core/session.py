@@ -7,60 +7,45 @@ A session is *idle*, *running* (a generator is under way), *paused* (at a tool c
 - a **live guest**, or none: without one, the next use boots a fresh guest, loads `base` and replays `tail`.
 
 An image costs more than a short run does, so it is taken only when what happened since the last one would cost ten times
-as much to replay (`_CHECKPOINT_RATIO`), or has grown large.
+as much to replay or has grown large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NoReturn
 
 import msgspec
 
 from ..errors import (
     CompileError,
-    ImageError,
     JavaScriptError,
-    JournalError,
     MemoryLimitExceeded,
     NotPausedError,
     ProtocolViolation,
-    ReplayDivergence,
     ResultTooLarge,
     RunCancelled,
     RunError,
     RuntimeTimeout,
-    SessionClosedError,
     SessionPausedError,
     StaleStepError,
     ValueCrossingError,
     WorkerCrashed,
 )
 from ..policy import Limits
-from ..types import Done, Failed, Step, ToolCall
+from ..types import Done, Failed, ToolCall
 from ..wire import messages as wire
 from ..wire.values import UNDEFINED, decode, decode_arguments, encode
-from .budget import Budget
-from .commands import Answer, Await, Awaited, Boot, Cancel, Compile, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay
-from .commands import Step as StepCommand
-from .journal import Digest, Ended, Journal, Lost, Opened, Ran, Record, Settled
+from .commands import Answer, Await, Awaited, Cancel, Compile, Launch, LinkLost, OpenCall, Release, Replay, Step
+from .durable import DurableSession, Steps, request_parts
 from .outcome import Output, clean, failed, guest_error, json_size
 from .run import Run
-from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
+from .saved import Identity
 
 __all__ = ("Session", "ToolInfo")
 
-Steps = Generator[Any, Any, Any]
-
-_CHECKPOINT_RATIO: Final = 10
-_CHECKPOINT_NS: Final = 1_000_000
-"""What an image costs, until one was taken; measured 0.7 to 1.2 ms for a small heap."""
-_MAX_TAIL_BYTES: Final = 64 * 1024
-_MAX_TAIL_RUNS: Final = 500
-_HOUSEKEEPING: Final = 60.0
-"""Seconds for what the host asks for by itself: replay of a part, garbage collection."""
-_REPLAY_PART: Final = 2 * 1024 * 1024
 _BUSY_WAIT_READS: Final = 1000
+"""A run that read the clock that often before its time was up was waiting for it."""
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
@@ -87,7 +72,7 @@ class _Fatal(Exception):
         self.error = error
 
 
-class Session:
+class Session(DurableSession):
     """The state machine. Methods that return `Steps` are generators for a driver; the others decide at once."""
 
     def __init__(
@@ -100,42 +85,16 @@ class Session:
         console: Callable[[str, str], None] | None = None,
         sequential: bool = False,
     ) -> None:
-        self.id = session_id
-        self.identity = identity
-        self.limits = limits
+        super().__init__(session_id, identity, limits, [tool.js_name for tool in tools.values()])
         self.tools = tools
-        self.budget = Budget(limits.max_tool_calls, tool_limits=dict(limits.tool_budgets))
         unknown = self.budget.covers({tool.name: tool for tool in tools.values()})
         if unknown is not None:
             raise ValueError(f"`tool_budgets` names {unknown!r}, which is not a tool of this session")
         self.window = 1 if sequential else limits.max_inflight
         self.console = console
-        self.runs = 0
-        self.lost_runs = 0
-        self.closed = False
-        self.run: Run | None = None
-        self.live = False
-        opened = wire.open_request(
-            clock_ms=identity.clock_ms,
-            seed=identity.seed,
-            frozen=identity.frozen_clock,
-            namespace=identity.namespace,
-            tools=[tool.js_name for tool in tools.values()],
-            bootstrap=identity.bootstrap,
-        )
-        self.base: list[bytes] = []
-        self.tail: list[TailRun] = [TailRun([opened], b"")]
-        self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
-        self._last_call = 0
-        """The guest's last call id at the rollback point."""
-        self._ids_lost = 0
-        """Ids that lost runs used up: a rollback sets the guest's counter back, but no id is shown twice."""
-        self._issued: set[str] = set()
-        self._tail_ns = 0
-        self._image_ns = _CHECKPOINT_NS
-        self._expired: Failed | None = None
         self.fatal_pauses = False
         """What a tool's `SystemExit` does: stop the run (blocking sessions), or leave it paused and pass it on."""
+        self._expired: Failed | None = None
 
     # ── what can be asked at any time ────────────────────────────────────────────────────────────────────────────────
 
@@ -150,11 +109,6 @@ class Session:
         if self.run is None or not self.run.open:
             return None
         return next(iter(self.run.open.values()))
-
-    def check_open(self) -> None:
-        """Raise unless the session is open."""
-        if self.closed:
-            raise SessionClosedError("the session is closed; make a new one, or load a dump of it")
 
     def check_idle(self) -> None:
         """Raise unless a run may start."""
@@ -174,10 +128,10 @@ class Session:
         call = self._pending_call
         if call is None:
             raise NotPausedError("the session does not wait at a tool call; start() a run first")
-        if call.id + self._ids_lost != step.call_id or self.tools[call.name].name != step.name:
+        if call.id + self.ids_lost != step.call_id or self.tools[call.name].name != step.name:
             raise StaleStepError(
                 f"call {step.call_id} of `{step.name}` is not the one that the session waits at: "
-                f"that is call {call.id + self._ids_lost} of `{self.tools[call.name].name}` (session.pending)"
+                f"that is call {call.id + self.ids_lost} of `{self.tools[call.name].name}` (session.pending)"
             )
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,7 +162,7 @@ class Session:
             f"nobody answered the call within max_pause ({self.limits.max_pause:g} s); the run was rolled back"
         )
         self._expired = failed(error, self.run.output)
-        self._lose(self.run, error)
+        self.lose(self.run, error)
 
     def _guard(self, body: Steps, then: Callable[[Run], Steps]) -> Steps:
         """Perform a part of a run; whatever ends it early rolls back, and nothing but its result is lost."""
@@ -229,7 +183,7 @@ class Session:
             raise
         except BaseException:
             if self.run is not None:
-                self._lose(self.run, RunCancelled("the caller cancelled the run"))
+                self.lose(self.run, RunCancelled("the caller cancelled the run"))
                 yield Cancel()
                 yield Release()
             raise
@@ -241,16 +195,8 @@ class Session:
         if run is None:
             self.live = False
             return failed(error, None)
-        self._lose(run, error)
+        self.lose(run, error)
         return failed(error, run.output)
-
-    def _lose(self, run: Run, error: RunError) -> None:
-        self.live = False
-        self.run = None
-        self.lost_runs += 1
-        self._ids_lost += run.last_call - self._last_call
-        if self.journal is not None:
-            self.journal.extend([Lost(run.number, error.code, run.charged)])
 
     def _begin(self, source: str, ask: frozenset[str] | None) -> Steps:
         self._expired = None
@@ -258,9 +204,9 @@ class Session:
             compiled = yield Compile(source)
         except CompileError as error:
             return failed(self._syntax_error(error, source), None)
-        yield from self._revive()
+        yield from self.revive()
         self.runs += 1
-        run = self.run = Run(self.runs, source, self.limits, self._last_call)
+        run = self.run = Run(self.runs, source, self.limits, self.last_call)
         run.ask, run.compiled = ask, compiled
         request = wire.run_request(run.number, Output.guest_cap(self.limits.max_output_bytes), compiled.code)
         yield from self._step(run, request)
@@ -280,7 +226,7 @@ class Session:
         run.paused += elapsed
         if run.pause_left < 0:
             self._over_pause()
-        answer.call_id -= self._ids_lost
+        answer.call_id -= self.ids_lost
         yield from self._settle(run, [answer], 0.0)
         return run
 
@@ -373,7 +319,7 @@ class Session:
                 payload = encode({"name": "ToolBudgetError", "message": text})
                 requests.append(wire.answer_request(0.0, call_id, False, payload))
             run.refused = []
-            self._issued.add("ToolBudgetError")
+            self.issued.add("ToolBudgetError")
             yield from self._steps(run, requests)
 
     def _issue(self, payload: bytes) -> None:
@@ -381,8 +327,8 @@ class Session:
             name = decode(payload, 0)["name"]
         except (ProtocolViolation, KeyError, TypeError):
             return
-        if len(self._issued) < 256:
-            self._issued.add(str(name))
+        if len(self.issued) < 256:
+            self.issued.add(str(name))
 
     def _steps(self, run: Run, requests: list[bytes]) -> Steps:
         if not requests:
@@ -390,14 +336,14 @@ class Session:
         if len(requests) == 1:
             yield from self._step(run, requests[0])
             return
-        for part in _parts(requests):
+        for part in request_parts(requests):
             reply = yield Replay(part, run.time_left)
             for request in part:
                 run.record(request)
             self._take(run, reply, settled=len(part))
 
     def _step(self, run: Run, request: bytes) -> Steps:
-        reply = yield StepCommand(request, run.time_left)
+        reply = yield Step(request, run.time_left)
         run.record(request)
         self._take(run, reply)
 
@@ -438,7 +384,7 @@ class Session:
         while arguments and arguments[-1] is UNDEFINED:
             arguments.pop()
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
-        return ToolCall(self.tools[call.name].name, plain, call.id + self._ids_lost)
+        return ToolCall(self.tools[call.name].name, plain, call.id + self.ids_lost)
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:
@@ -452,7 +398,10 @@ class Session:
     def _timeout(self, run: Run | None) -> RuntimeTimeout:
         text = f"the code computed longer than timeout ({self.limits.timeout:g} s); the run was rolled back"
         if run is not None and run.clock_reads >= _BUSY_WAIT_READS:
-            text += ". It read the clock over and over: time does not pass while code computes; to wait, use `await new Promise(r => setTimeout(r, ms))`"
+            text += (
+                ". It read the clock over and over: time does not pass while code computes; "
+                "to wait, use `await new Promise(r => setTimeout(r, ms))`"
+            )
         return RuntimeTimeout(text)
 
     def _why_lost(self, lost: LinkLost) -> RunError:
@@ -466,14 +415,16 @@ class Session:
         if isinstance(run.finished, wire.FailMessage) and run.finished.line:
             run.finished = yield from self._located(run, run.finished)
         step = self._outcome(run)
-        self._commit(run, step)
-        if run.requests is None or self._tail_is_long():
+        self.commit(run, step.status)
+        if run.requests is None or self.tail_is_long():
             try:
-                yield from self._checkpoint()
-            except LinkLost:
+                yield from self.checkpoint()
+            except (LinkLost, ProtocolViolation) as lost:
+                yield Release()
+                self.live = False
                 if run.requests is None:  # the state after this run exists nowhere else
                     self.lost_runs += 1
-                    return failed(WorkerCrashed("the worker died at the end of the run; it was rolled back"), run.output)
+                    return failed(WorkerCrashed(f"{lost} at the end of the run; it was rolled back"), run.output)
         return step
 
     def _located(self, run: Run, end: wire.FailMessage) -> Steps:
@@ -490,7 +441,7 @@ class Session:
         end = run.finished
         output = run.output
         if isinstance(end, wire.FailMessage):
-            return failed(guest_error(end, self._issued, run.source), output)
+            return failed(guest_error(end, self.issued, run.source), output)
         try:
             value = None if end is None or isinstance(end.v, msgspec.UnsetType) else decode(end.v, end.f)
         except ValueCrossingError as error:
@@ -500,221 +451,3 @@ class Session:
             text = f"the result has {size} bytes as JSON; max_result_bytes allows {self.limits.max_result_bytes}: return less of it"
             return failed(ResultTooLarge(text), output)
         return Done(value, output.text(1), output.text(2), output.truncated)
-
-    def _commit(self, run: Run, step: Done | Failed) -> None:
-        self.run = None
-        self._last_call = run.last_call
-        self._tail_ns += run.used_ns
-        if run.requests is None:
-            self.journal = None
-            return
-        self.tail.append(TailRun(run.requests, run.digest.value))
-        if self.journal is not None:
-            self.journal.extend([*_records(run), Ended(run.number, step.status, run.digest.value)])
-
-    def _tail_is_long(self) -> bool:
-        return (
-            self._tail_ns > _CHECKPOINT_RATIO * self._image_ns
-            or len(self.tail) > _MAX_TAIL_RUNS
-            or sum(len(request) for part in self.tail[-8:] for request in part.requests) > _MAX_TAIL_BYTES
-        )
-
-    def _checkpoint(self) -> Steps:
-        """Make the heap as it is now the rollback point. Only between runs."""
-        collected = yield StepCommand(wire.GC_REQUEST, _HOUSEKEEPING)
-        image = yield Dump()
-        self._image_ns = max(_CHECKPOINT_NS, collected.ns + 20 * len(image))
-        self.base, self.tail, self._tail_ns = [image], [], 0
-
-    # ── a fresh guest ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def boot(self) -> Steps:
-        """Have a live guest, and the pending run in it if there is one."""
-        self.check_open()
-        yield from self._revive()
-
-    def _revive(self) -> Steps:
-        if self.live:
-            return
-        yield Boot()
-        if self.base:
-            yield Load(self.base)
-        for part in self.tail:
-            yield from self._replay(part)
-        self.live = True
-
-    def _replay(self, part: TailRun) -> Steps:
-        digest = Digest()
-        for requests in _parts(part.requests):
-            reply = yield Replay(requests, _HOUSEKEEPING + self.limits.timeout)
-            digest.add(wire.decode_output(reply.output))
-            if reply.status != wire.OK:
-                self._diverged()
-        if digest.value != part.digest:
-            self._diverged()
-
-    def _diverged(self) -> NoReturn:
-        raise ReplayDivergence("replaying the session gave another outcome than the one recorded; its state is lost")
-
-    # ── saving, loading, branching ───────────────────────────────────────────────────────────────────────────────────
-
-    def save(self, *, release: str, guest: str, journal: bool = False) -> Steps:
-        """→ `SavedSession`. An idle session becomes its image; a paused one keeps its rollback point beside the image."""
-        self.check_open()
-        records = self._journal_bytes() if journal else None
-        saved_run: SavedRun | None = None
-        if self.run is not None:
-            yield StepCommand(wire.GC_REQUEST, _HOUSEKEEPING)
-            image = yield Dump(self.base[0] if self.base else None)
-            saved_run = self.run.save([image])
-        elif self.live and len(self.tail) > (0 if self.base else 1):
-            yield from self._checkpoint()
-        return SavedSession(
-            FORMAT,
-            release,
-            guest,
-            self.id,
-            self.identity,
-            self.budget,
-            self.limits.max_result_bytes,
-            self.limits.max_output_bytes,
-            self.runs,
-            self.lost_runs,
-            self._last_call,
-            self._ids_lost,
-            sorted(self._issued),
-            list(self.base),
-            list(self.tail),
-            saved_run,
-            records,
-        )
-
-    def _journal_bytes(self) -> bytes:
-        if self.journal is None:
-            raise JournalError("this session has no journal: it was loaded from a dump without one, or a run outgrew it")
-        run = self.run
-        if run is not None and run.requests is None:
-            raise JournalError("the run under way is not in the journal: it outgrew it, or was loaded from a dump")
-        return self.journal.encode([] if run is None else _records(run))
-
-    def restore(self, saved: SavedSession, *, guest: str) -> Steps:
-        """Become the saved session. Called once, on a new session made for it."""
-        self.id, self.budget = saved.session, saved.budget
-        self.runs, self.lost_runs = saved.runs, saved.lost_runs
-        self._last_call, self._ids_lost, self._issued = saved.last_call, saved.ids_lost, set(saved.issued)
-        self.journal = None
-        if saved.journal is not None:
-            self.journal = Journal(self.limits.max_journal_bytes, _committed(saved.journal))
-        if saved.guest != guest:
-            yield from self._rebuild(saved)
-            return
-        self.base, self.tail = saved.base, saved.tail
-        if saved.run is None:
-            yield from self._revive()
-            return
-        yield Boot()
-        try:
-            yield Load([*self.base, *saved.run.images])
-        except ImageError as error:
-            raise JournalError(f"the dump holds a malformed image: {error}") from error
-        self.live = True
-        self.run = Run.restored(saved.run, self.limits)
-
-    def _rebuild(self, saved: SavedSession) -> Steps:
-        """The image belongs to a guest that is no longer shipped: replay the journal from its beginning."""
-        if saved.journal is None:
-            raise JournalError(
-                "the dump was made by another guest build and holds no journal: dump with journal=True to load across builds"
-            )
-        self.base, self.tail = [], []
-        pending: list[Record] = []
-        yield Boot()
-        for part, ended in _runs(saved.journal):
-            if ended:
-                yield from self._replay(part)
-                self.tail.append(part)
-            else:
-                pending = [Settled(request) for request in part.requests]
-        self.live = True
-        if saved.run is not None:
-            yield from self._replay_pending(saved.run, pending)
-        elif len(self.tail) > 1:
-            yield from self._checkpoint()
-
-    def _replay_pending(self, saved: SavedRun, records: list[Record]) -> Steps:
-        digest = Digest()
-        requests = [record.request for record in records if isinstance(record, Settled)]
-        for part in _parts(requests):
-            reply = yield Replay(part, _HOUSEKEEPING + self.limits.timeout)
-            digest.add(wire.decode_output(reply.output))
-        if digest.value != saved.digest:
-            self._diverged()
-        self.run = Run.restored(saved, self.limits)
-        self.run.requests = requests
-
-    def branch(self, saved: SavedSession, *, session_id: str, calls: int | None) -> SavedSession:
-        """A saved state for a fork: its own id, and a share of what is left of the budget."""
-        return msgspec.structs.replace(saved, session=session_id, budget=self.budget.split(calls), lost_runs=0)
-
-    def reseed(self, seed: int) -> Steps:
-        """Start a new random stream in this (forked) session."""
-        request = wire.reseed_request(seed)
-        yield StepCommand(request, _HOUSEKEEPING)
-        if self.run is not None:
-            self.run.record(request)
-        else:
-            self.tail.append(TailRun([request], b""))
-            if self.journal is not None:
-                self.journal.extend([Settled(request)])
-
-    def close(self) -> None:
-        """Close for good; the driver releases the guest."""
-        self.closed = True
-        self.live = False
-        self.run = None
-
-
-def _parts(requests: list[bytes]) -> Generator[list[bytes], None, None]:
-    """Requests in parts that fit into a frame."""
-    part: list[bytes] = []
-    size = 0
-    for request in requests:
-        if part and (size + len(request) > _REPLAY_PART or len(part) >= 512):
-            yield part
-            part, size = [], 0
-        part.append(request)
-        size += len(request)
-    if part:
-        yield part
-
-
-def _records(run: Run) -> list[Record]:
-    requests = run.requests or []
-    settled: list[Record] = [Settled(request) for request in requests[1:]]
-    return [Ran(run.number, run.source, requests[0]), *settled] if requests else settled
-
-
-def _committed(data: bytes) -> list[Record]:
-    from .journal import decode_records
-
-    records = decode_records(data)
-    last = max((index for index, record in enumerate(records) if isinstance(record, (Opened, Ended, Lost))), default=-1)
-    return records[: last + 1]
-
-
-def _runs(data: bytes) -> Generator[tuple[TailRun, bool], None, None]:
-    """The runs of a journal: the requests of each, and whether it ended."""
-    from .journal import decode_records
-
-    requests: list[bytes] = []
-    for record in decode_records(data):
-        if isinstance(record, Opened):
-            yield TailRun([record.request], b""), True
-        elif isinstance(record, (Ran, Settled)):
-            requests.append(record.request)
-        elif isinstance(record, Ended):
-            yield TailRun(requests, record.digest), True
-            requests = []
-    if requests:
-        yield TailRun(requests, b""), False
-

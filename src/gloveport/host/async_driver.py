@@ -30,7 +30,7 @@ class AsyncDriver(Driver):
             while True:
                 try:
                     result = await self._perform(command)
-                except BaseException as error:  # noqa: BLE001  every failure is the core's to judge, a cancellation too
+                except BaseException as error:
                     command = steps.throw(error)
                 else:
                     command = steps.send(result)
@@ -94,7 +94,7 @@ class AsyncDriver(Driver):
     async def _run_tool(self, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]) -> None:
         try:
             value, error = await coroutine, None
-        except BaseException as raised:  # noqa: BLE001  handed over; a task that lets SystemExit out ends the whole loop
+        except BaseException as raised:
             value, error = None, raised
         self._arrived(prepared, value, error)
 

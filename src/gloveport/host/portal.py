@@ -27,7 +27,7 @@ class Portal:
         async def job() -> None:
             try:
                 value = await function()
-            except BaseException as error:  # noqa: BLE001  handed over, whatever it is
+            except BaseException as error:
                 deliver(None, error)
                 return
             deliver(value, None)
@@ -59,7 +59,7 @@ def portal() -> Portal:
 
 
 def _renew() -> None:
-    global _current  # noqa: PLW0603  threads do not survive a fork
+    global _current
     _current = Portal()
 
 

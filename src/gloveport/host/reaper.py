@@ -64,7 +64,7 @@ def pause_reaper() -> PauseReaper:
 
 
 def _renew() -> None:
-    global _current  # noqa: PLW0603  threads do not survive a fork
+    global _current
     _current = PauseReaper()
 
 

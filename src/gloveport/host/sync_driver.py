@@ -34,7 +34,7 @@ class SyncDriver(Driver):
             while True:
                 try:
                     result = self._perform(command)
-                except BaseException as error:  # noqa: BLE001  every failure is the core's to judge
+                except BaseException as error:
                     command = steps.throw(error)
                 else:
                     command = steps.send(result)

@@ -39,7 +39,7 @@ class _Thread(threading.Thread):
                 return
             try:
                 value = context.run(function)
-            except BaseException as error:  # noqa: BLE001  handed over, whatever it is
+            except BaseException as error:
                 self._idle.append(self)
                 deliver(None, error)
                 del error
@@ -75,7 +75,7 @@ def tool_threads() -> ToolThreads:
 
 
 def _renew() -> None:
-    global _current  # noqa: PLW0603  threads do not survive a fork
+    global _current
     _current = ToolThreads()
 
 

@@ -160,7 +160,8 @@ class _Encoder:
         if callable(item) and getattr(value, "shape", None) == ():
             return self.convert(item(), depth + 1)
         raise ValueCrossingError(
-            f"a value of type `{type(value).__qualname__}` cannot cross into the sandbox: return JSON data, bytes, a date, a dataclass or a model"
+            f"a value of type `{type(value).__qualname__}` cannot cross into the sandbox: "
+            "return JSON data, bytes, a date, a dataclass or a model"
         )
 
 

@@ -1,0 +1,309 @@
+"""What makes a session durable: the rollback point, replay, images, and saving, loading and branching."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from ..errors import ImageError, JournalError, ProtocolViolation, ReplayDivergence, RunError, SessionClosedError, WorkerCrashed
+from ..policy import Limits
+from ..wire import messages as wire
+from .budget import Budget
+from .commands import Boot, Dump, LinkLost, Load, Release, Replay, Step
+from .journal import Digest, Ended, Journal, Lost, Opened, Record, Settled, committed, recorded_runs
+from .run import Run
+from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
+
+__all__ = ("HOUSEKEEPING", "DurableSession", "Steps", "request_parts")
+
+Steps = Generator[Any, Any, Any]
+
+HOUSEKEEPING: Final = 60.0
+"""Seconds for what the host asks for by itself: replay of a part, garbage collection."""
+_CHECKPOINT_RATIO: Final = 10
+_CHECKPOINT_NS: Final = 1_000_000
+"""What an image costs, until one was taken; measured 0.7 to 1.2 ms for a small heap."""
+_MAX_TAIL_BYTES: Final = 64 * 1024
+_MAX_TAIL_RUNS: Final = 500
+_REPLAY_PART: Final = 2 * 1024 * 1024
+_REPLAY_COUNT: Final = 512
+
+
+class DurableSession:
+    """The part of a session that outlives its worker. `Session` adds the runs."""
+
+    def __init__(self, session_id: str, identity: Identity, limits: Limits, js_names: list[str]) -> None:
+        self.id = session_id
+        self.identity = identity
+        self.limits = limits
+        self.budget = Budget(limits.max_tool_calls, tool_limits=dict(limits.tool_budgets))
+        self.runs = 0
+        self.lost_runs = 0
+        self.closed = False
+        self.run: Run | None = None
+        self.live = False
+        self.last_call = 0
+        """The guest's last call id at the rollback point."""
+        self.ids_lost = 0
+        """Ids that lost runs used up: a rollback sets the guest's counter back, but no id is shown twice."""
+        self.issued: set[str] = set()
+        """Names of errors that the host gave to the guest, which may therefore come back from it."""
+        opened = wire.open_request(
+            clock_ms=identity.clock_ms,
+            seed=identity.seed,
+            frozen=identity.frozen_clock,
+            namespace=identity.namespace,
+            tools=js_names,
+            bootstrap=identity.bootstrap,
+        )
+        self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
+        self._image_ns = _CHECKPOINT_NS
+        self._set_rollback([], [TailRun([opened], b"")])
+
+    def check_open(self) -> None:
+        """Raise unless the session is open."""
+        if self.closed:
+            raise SessionClosedError("the session is closed; make a new one, or load a dump of it")
+
+    # ── the rollback point ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _set_rollback(self, base: list[bytes], tail: list[TailRun]) -> None:
+        self.base = base
+        """An image, or nothing."""
+        self.tail: list[TailRun] = []
+        """The completed runs since."""
+        self._tail_ns = self._tail_bytes = 0
+        for part in tail:
+            self._append_tail(part, 0)
+
+    def _append_tail(self, part: TailRun, ns: int) -> None:
+        self.tail.append(part)
+        self._tail_ns += ns
+        self._tail_bytes += sum(map(len, part.requests))
+
+    def lose(self, run: Run, error: RunError) -> None:
+        """Undo a run: what it did is forgotten, what it spent is not."""
+        self.live = False
+        self.run = None
+        self.lost_runs += 1
+        self.ids_lost += run.last_call - self.last_call
+        if self.journal is not None:
+            self.journal.extend([Lost(run.number, error.code, run.charged)])
+
+    def commit(self, run: Run, status: str) -> None:
+        """A run is complete: it becomes part of the rollback point."""
+        self.run = None
+        self.last_call = run.last_call
+        if run.requests is None:  # not all of it is known: only an image can hold it
+            self.journal = None
+            return
+        self._append_tail(TailRun(run.requests, run.digest.value), run.used_ns)
+        if self.journal is not None:
+            self.journal.extend([*run.records(), Ended(run.number, status, run.digest.value)])
+
+    def tail_is_long(self) -> bool:
+        """Whether replaying what came since the image would cost ten times what an image costs."""
+        return (
+            self._tail_ns > _CHECKPOINT_RATIO * self._image_ns
+            or len(self.tail) > _MAX_TAIL_RUNS
+            or self._tail_bytes > _MAX_TAIL_BYTES
+        )
+
+    def checkpoint(self) -> Steps:
+        """Make the heap as it is now the rollback point. Only between runs."""
+        collected = yield Step(wire.GC_REQUEST, HOUSEKEEPING)
+        image = yield Dump()
+        self._image_ns = max(_CHECKPOINT_NS, collected.ns + 20 * len(image))
+        self._set_rollback([image], [])
+
+    # ── a fresh guest ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def boot(self) -> Steps:
+        """Have a live guest, and the pending run in it if there is one."""
+        self.check_open()
+        yield from self._whole(self.revive())
+
+    def _whole(self, steps: Steps) -> Steps:
+        """Outside of runs a lost worker is an error of its own; what was saved before is unharmed."""
+        try:
+            return (yield from steps)
+        except (LinkLost, ProtocolViolation) as error:
+            self.live = False
+            yield Release()
+            raise WorkerCrashed(f"{error}; try again") from error
+
+    def revive(self) -> Steps:
+        """Have a live guest: boot one, load the image, replay what came since."""
+        if self.live:
+            return
+        yield Boot()
+        if self.base:
+            yield Load(self.base)
+        for part in self.tail:
+            yield from self._replay(part)
+        self.live = True
+
+    def _replay(self, part: TailRun) -> Steps:
+        digest = Digest()
+        for requests in request_parts(part.requests):
+            reply = yield Replay(requests, HOUSEKEEPING + self.limits.timeout)
+            digest.add(wire.decode_output(reply.output))
+            if reply.status != wire.OK:
+                self._diverged()
+        if digest.value != part.digest:
+            self._diverged()
+
+    def _diverged(self) -> NoReturn:
+        raise ReplayDivergence("replaying the session gave another outcome than the one recorded; its state is lost")
+
+    # ── saving, loading, branching ───────────────────────────────────────────────────────────────────────────────────
+
+    def save(self, *, release: str, guest: str, journal: bool = False) -> Steps:
+        """→ `SavedSession`. An idle session becomes its image; a paused one keeps its rollback point beside the image."""
+        self.check_open()
+        records = self._journal_bytes() if journal else None
+        try:
+            return (yield from self._save(release, guest, records))
+        except (LinkLost, ImageError, ProtocolViolation) as lost:
+            yield Release()
+            self.live = False
+            if self.run is not None:
+                error = WorkerCrashed(f"the worker died while the session was paused ({lost}); the run was rolled back")
+                self.lose(self.run, error)
+                raise error from lost
+        return (yield from self._save(release, guest, records))  # the rollback point needs no worker
+
+    def _save(self, release: str, guest: str, records: bytes | None) -> Steps:
+        saved_run: SavedRun | None = None
+        if self.run is not None:
+            yield Step(wire.GC_REQUEST, HOUSEKEEPING)
+            image = yield Dump(self.base[0] if self.base else None)
+            saved_run = self.run.save([image])
+        elif self.live and len(self.tail) > (0 if self.base else 1):
+            yield from self.checkpoint()
+        return SavedSession(
+            FORMAT,
+            release,
+            guest,
+            self.id,
+            self.identity,
+            self.budget,
+            self.limits.max_result_bytes,
+            self.limits.max_output_bytes,
+            self.runs,
+            self.lost_runs,
+            self.last_call,
+            self.ids_lost,
+            sorted(self.issued),
+            list(self.base),
+            list(self.tail),
+            saved_run,
+            records,
+        )
+
+    def _journal_bytes(self) -> bytes:
+        if self.journal is None:
+            raise JournalError("this session has no journal: it was loaded from a dump without one, or a run outgrew it")
+        run = self.run
+        if run is not None and run.requests is None:
+            raise JournalError("the run under way is not in the journal: it outgrew it, or was loaded from a dump")
+        return self.journal.encode([] if run is None else run.records())
+
+    def restore(self, saved: SavedSession, *, guest: str) -> Steps:
+        """Become the saved session. Called once, on a new session made for it."""
+        yield from self._whole(self._restore(saved, guest))
+
+    def _restore(self, saved: SavedSession, guest: str) -> Steps:
+        self.id, self.budget = saved.session, saved.budget
+        self.runs, self.lost_runs = saved.runs, saved.lost_runs
+        self.last_call, self.ids_lost, self.issued = saved.last_call, saved.ids_lost, set(saved.issued)
+        self.journal = None
+        if saved.journal is not None:
+            self.journal = Journal(self.limits.max_journal_bytes, committed(saved.journal))
+        if saved.guest != guest:
+            yield from self._rebuild(saved)
+            return
+        self._set_rollback(saved.base, saved.tail)
+        if saved.run is None:
+            yield from self.revive()
+            return
+        yield Boot()
+        try:
+            yield Load([*self.base, *saved.run.images])
+        except ImageError as error:
+            raise JournalError(f"the dump holds a malformed image: {error}") from error
+        self.live = True
+        self.run = Run.restored(saved.run, self.limits)
+
+    def _rebuild(self, saved: SavedSession) -> Steps:
+        """The image belongs to a guest that is no longer shipped: replay the journal from its beginning."""
+        if saved.journal is None:
+            raise JournalError(
+                "the dump was made by another guest build and holds no journal: dump with journal=True to load across builds"
+            )
+        self._set_rollback([], [])
+        pending: list[Record] = []
+        yield Boot()
+        for part, ended in recorded_runs(saved.journal):
+            if ended:
+                yield from self._replay(part)
+                self._append_tail(part, 0)
+            else:
+                pending = [Settled(request) for request in part.requests]
+        self.live = True
+        if saved.run is not None:
+            yield from self._replay_pending(saved.run, pending)
+        elif len(self.tail) > 1:
+            yield from self.checkpoint()
+
+    def _replay_pending(self, saved: SavedRun, records: list[Record]) -> Steps:
+        digest = Digest()
+        requests = [record.request for record in records if isinstance(record, Settled)]
+        for part in request_parts(requests):
+            reply = yield Replay(part, HOUSEKEEPING + self.limits.timeout)
+            digest.add(wire.decode_output(reply.output))
+        if digest.value != saved.digest:
+            self._diverged()
+        self.run = Run.restored(saved, self.limits)
+        self.run.requests = requests
+
+    def branch(self, saved: SavedSession, *, session_id: str, calls: int | None) -> SavedSession:
+        """A saved state for a fork: its own id, and a share of what is left of the budget."""
+        return msgspec.structs.replace(saved, session=session_id, budget=self.budget.split(calls), lost_runs=0)
+
+    def reseed(self, seed: int) -> Steps:
+        """Start a new random stream in this (forked) session."""
+        request = wire.reseed_request(seed)
+        yield from self._whole(self._ask_guest(request))
+        if self.run is not None:
+            self.run.record(request)
+        else:
+            self._append_tail(TailRun([request], b""), 0)
+            if self.journal is not None:
+                self.journal.extend([Settled(request)])
+
+    def _ask_guest(self, request: bytes) -> Steps:
+        yield from self.revive()
+        yield Step(request, HOUSEKEEPING)
+
+    def close(self) -> None:
+        """Close for good; the driver releases the guest."""
+        self.closed = True
+        self.live = False
+        self.run = None
+
+
+def request_parts(requests: list[bytes]) -> Generator[list[bytes], None, None]:
+    """Requests in parts that fit into a frame."""
+    part: list[bytes] = []
+    size = 0
+    for request in requests:
+        if part and (size + len(request) > _REPLAY_PART or len(part) >= _REPLAY_COUNT):
+            yield part
+            part, size = [], 0
+        part.append(request)
+        size += len(request)
+    if part:
+        yield part

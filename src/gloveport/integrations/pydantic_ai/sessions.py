@@ -1,0 +1,98 @@
+"""Sessions of conversations: new ones, stored ones, and stored ones set back to before a script that nobody waits for any more."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ...errors import ToolError
+from ...host.sandbox import AsyncAgentSandbox
+from ...policy import Isolation, Limits, SandboxMode
+from .ledger import Conversation
+
+__all__ = ("Settings", "fresh_session", "load_session", "roll_back")
+
+_NO_PAUSE: Final = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How sessions are made."""
+
+    limits: Limits
+    namespace: str | None
+    isolation: Isolation
+    sandbox: SandboxMode
+    group: str
+    bootstrap: str | None
+
+    def options(self) -> dict[str, Any]:
+        """What a new session and a loaded one are both given."""
+        limits = self.limits
+        return {
+            "timeout": limits.timeout,
+            "max_journal_bytes": limits.max_journal_bytes,
+            "max_memory": limits.max_memory,
+            "max_host_calls": limits.max_host_calls,
+            "max_inflight_host_calls": limits.max_inflight + 1,
+            "isolation": self.isolation,
+            "sandbox": self.sandbox,
+            "group": self.group,
+            "bootstrap": self.bootstrap,
+            "expose_host_errors": (ToolError,),
+        }
+
+
+def fresh_session(settings: Settings, tools: Sequence[Mapping[str, Any]], conversation: Conversation) -> AsyncAgentSandbox:
+    """A new session, with what is left of the conversation's budgets. It starts with its first script."""
+    limits = settings.limits
+    names = {str(tool["name"]) for tool in tools}
+    left = {tool: max(0, most - conversation.used.get(tool, 0)) for tool, most in limits.tool_budgets.items() if tool in names}
+    return AsyncAgentSandbox(
+        list(tools),
+        namespace=settings.namespace,
+        max_tool_calls=None if limits.max_tool_calls is None else max(0, limits.max_tool_calls - conversation.spent),
+        tool_budgets=left,
+        max_pause=limits.max_pause,
+        max_output_bytes=limits.max_output_bytes,
+        max_result_bytes=limits.max_result_bytes,
+        **settings.options(),
+    )
+
+
+async def load_session(
+    settings: Settings,
+    tools: Sequence[Mapping[str, Any]],
+    blob: bytes,
+    key: bytes,
+    binding: bytes,
+    *,
+    max_pause: float | None = None,
+) -> AsyncAgentSandbox:
+    """A stored session. Raises `JournalError`."""
+    return await AsyncAgentSandbox.load(
+        blob,
+        key,
+        list(tools),
+        associated_data=binding,
+        max_pause=settings.limits.max_pause if max_pause is None else max_pause,
+        **settings.options(),
+    )
+
+
+async def roll_back(
+    settings: Settings, tools: Sequence[Mapping[str, Any]], blob: bytes, key: bytes, binding: bytes
+) -> tuple[bytes, int]:
+    """A dump of a paused session as it was before the script that waits, and its calls so far. They stay charged.
+
+    A pause that is over its limit ends in a rollback; so the session is loaded with next to no time to wait.
+    """
+    session = await load_session(settings, tools, blob, key, binding, max_pause=_NO_PAUSE)
+    try:
+        if session.pending is not None:
+            step = await session.resume(session.pending, error=ToolError("nobody waits for this script any more"))
+            assert step.status == "Failed", step
+        return await session.dump(key, associated_data=binding), session.calls_made
+    finally:
+        await session.close()

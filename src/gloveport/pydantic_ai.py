@@ -1,0 +1,10 @@
+"""Pydantic AI: `ToolScript`, the capability that lets a model call the agent's tools from JavaScript or TypeScript.
+
+Needs the extra: `pip install 'gloveport[pydantic-ai]'`.
+"""
+
+from __future__ import annotations
+
+from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript
+
+__all__ = ("RUN_SCRIPT", "ToolScript")
