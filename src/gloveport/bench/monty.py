@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import sys
@@ -19,9 +20,8 @@ class MontyProbes:
     """Those probes that Monty has an equivalent for: one worker of a warm pool per session."""
 
     def __init__(self) -> None:
-        import pydantic_monty  # pyright: ignore[reportMissingImports]  installed in the peer's environment only
-
-        self._pool: Any = pydantic_monty.Monty().__enter__()
+        module: Any = importlib.import_module("pydantic_monty")  # installed in the peer's environment only
+        self._pool: Any = module.Monty().__enter__()
         self._numbers = itertools.count()
         self._session: Any = None
 

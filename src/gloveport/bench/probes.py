@@ -222,7 +222,9 @@ def _history(name: str) -> str:
     if name.startswith("spin:"):
         return _SPIN % int(name[5:])
     if name.endswith("+"):
-        return f"for (let left = {int(name[:-1])}; left > 0; left -= 1000) {{ {_AT_ONCE.replace('return 1', '') % min(1000, int(name[:-1]))} }} return 1"
+        count = int(name[:-1])
+        part = _AT_ONCE.replace("return 1", "") % min(1000, count)
+        return f"for (let left = {count}; left > 0; left -= 1000) {{ {part} }} return 1"
     return _LOOP % int(name)
 
 

@@ -51,7 +51,7 @@ class Question:
 def _questions(quick: bool, spin: int) -> list[Question]:
     few, crowd = (2, 10) if quick else (5, 50)
     many = 5 if quick else 15
-    questions = [
+    return [
         Question("create and first run", "create", samples=many, monty=True),
         Question("warm run, fresh source", "warm_run", samples=many, monty=True),
         Question("warm run, fresh source, asyncio", "warm_run_async", samples=few),
@@ -67,7 +67,6 @@ def _questions(quick: bool, spin: int) -> list[Question]:
         Question("memory per session", "pss_bytes", {"count": crowd}, 1, "bytes"),
         Question(f"{crowd} sessions at once, 20 calls each", "crowd", {"count": crowd}, 1),
     ]
-    return questions
 
 
 def measure(*, peers: bool, quick: bool, isolation: Isolation) -> list[Row]:

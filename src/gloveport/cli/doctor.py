@@ -84,10 +84,14 @@ def _compiler() -> str:
     return "compiles TypeScript in its jail"
 
 
+def _double(value: int) -> int:
+    return 2 * value
+
+
 def _session() -> str:
     from ..host.sync import AgentSandbox
 
-    with AgentSandbox({"double": lambda x: 2 * x}) as session:
+    with AgentSandbox({"double": _double}) as session:
         value: Any = session.run("return await double(21)")
     return f"a jailed session called a tool and returned {value}"
 

@@ -22,11 +22,12 @@ def arguments(verb: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Remove, and say what."""
+    from ..engines.wasm.build import guest_build
     from ..engines.wasm.module import cache_directory, compiled_path
 
     folder = cache_directory()
-    current = compiled_path()
-    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=_age, reverse=True)
+    current = compiled_path(guest_build())
+    files = sorted((path for path in folder.glob("*") if path.is_file()), key=_age, reverse=True)
     doomed = [path for path in files if options.all or (path != current and _age(path) > options.older_than * 86400)]
     if options.max_size is not None:
         left = sum(path.stat().st_size for path in files if path not in doomed)

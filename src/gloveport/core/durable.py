@@ -7,7 +7,15 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from ..errors import ImageError, JournalError, ProtocolViolation, ReplayDivergence, RunError, SessionClosedError, WorkerCrashed
+from ..errors import (
+    ImageError,
+    JournalError,
+    ProtocolViolation,
+    ReplayDivergence,
+    RunError,
+    SessionClosedError,
+    WorkerCrashed,
+)
 from ..policy import Limits
 from ..wire import messages as wire
 from .budget import Budget

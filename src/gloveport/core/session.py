@@ -429,12 +429,13 @@ class Session(DurableSession):
 
     def _located(self, run: Run, end: wire.FailMessage) -> Steps:
         """The failure with the model's own line: some TypeScript does not keep its lines when it is compiled."""
-        if run.compiled is None:
+        compiled = run.compiled
+        if compiled is None:
             try:
-                run.compiled = yield Compile(run.source)
+                compiled = yield Compile(run.source)
             except CompileError:
                 return end
-        line, column = run.compiled.locate(end.line + 1, end.col)  # the guest counts from the line after the prelude
+        line, column = compiled.locate(end.line + 1, end.col)  # the guest counts from the line after the prelude
         return msgspec.structs.replace(end, line=line, col=column)
 
     def _outcome(self, run: Run) -> Done | Failed:

@@ -24,7 +24,7 @@ def toolbox(sandbox: SandboxMode) -> Toolbox:
 
 
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603  another thread may have held it
+    global _lock
     _lock = threading.Lock()
 
 

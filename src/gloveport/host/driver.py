@@ -6,7 +6,21 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ..core.commands import Answer, Boot, Cancel, Compile, Compiled, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay, Step
+from ..core.commands import (
+    Answer,
+    Boot,
+    Cancel,
+    Compile,
+    Compiled,
+    Dump,
+    Launch,
+    LinkLost,
+    Load,
+    OpenCall,
+    Release,
+    Replay,
+    Step,
+)
 from ..engines.wasm.link import Link
 from ..errors import ImageError
 from ..tools.bridge import Prepared, ToolBridge

@@ -51,7 +51,7 @@ class PauseReaper:
                 _, token, reference = heapq.heappop(self._heap)
             session = reference()
             if session is not None:
-                session._expire_pause(token)  # noqa: SLF001  pyright: ignore[reportPrivateUsage]  our own class
+                session._expire_pause(token)
             del session
 
 

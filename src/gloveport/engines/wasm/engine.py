@@ -17,8 +17,8 @@ class WasmEngine:
     """Opens guests of one kind. Cheap: pools and the compiled module belong to the process."""
 
     def __init__(self, *, isolation: Isolation, sandbox: SandboxMode, max_memory: int, group: str = "default") -> None:
-        self.isolation = isolation
-        self.sandbox = sandbox
+        self.isolation: Isolation = isolation
+        self.sandbox: SandboxMode = sandbox
         self.max_memory = max_memory
         self.group = group
 
@@ -82,7 +82,7 @@ def _module() -> Any:
 
 
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603  another thread may have held it
+    global _lock
     _lock = threading.Lock()
 
 

@@ -62,7 +62,7 @@ class Guest:
         self._limit = memory_limit
         self._usable = True
         self._closed = False
-        self._lock = threading.Lock()  # between `interrupt` and `close`
+        self._lock = threading.Lock()  # `interrupt`, `stop` and `close` against whoever touches the memory
         self._check_limit(memory_limit, module.base_size)
         self._instance = Instance(module, memory_limit)
 
@@ -89,31 +89,45 @@ class Guest:
         return Reply(status, total, reads, b"".join(output))
 
     def _step(self, request: bytes) -> Reply:
-        instance, module = self._instance, self._module
         size = len(request)
         started = time.thread_time_ns()
         try:
-            if size < module.in_capacity:
-                instance.write(module.in_offset, request, size)
-            else:
-                offset = instance.call("reserve", size)
-                if not offset:
-                    return Reply(OUT_OF_MEMORY, time.thread_time_ns() - started, 0, b"")
-                instance.write(offset, request, size)
-            status = instance.call("step", size)
+            if not self._write(request, size):
+                return Reply(OUT_OF_MEMORY, time.thread_time_ns() - started, 0, b"")
+            status = self._instance.call("step", size)
             used = time.thread_time_ns() - started
-            io = instance.io(module.io_offset)
-            if status > _MALFORMED or io.out_length > _MAX_OUTPUT:
-                raise Trapped
-            if status == _MALFORMED:
-                raise RequestError("the guest does not understand this request in its state")
-            output = instance.read(io.out_offset, io.out_length)
+            clock_reads, output = self._read(status)
         except Trapped:
             self._usable = False
             return Reply(TRAP, time.thread_time_ns() - started, 0, b"")
         if status == INTERRUPTED:
             self._usable = False
-        return Reply(status, used, io.clock_reads, output)
+        return Reply(status, used, clock_reads, output)
+
+    def _write(self, request: bytes, size: int) -> bool:
+        instance, module = self._instance, self._module
+        offset = module.in_offset
+        if size >= module.in_capacity:
+            offset = instance.call("reserve", size)
+            if not offset:
+                return False
+        with self._lock:
+            if instance.stopped:
+                raise Trapped
+            instance.write(offset, request, size)
+        return True
+
+    def _read(self, status: int) -> tuple[int, bytes]:
+        instance = self._instance
+        with self._lock:
+            if instance.stopped or status > _MALFORMED:
+                raise Trapped
+            if status == _MALFORMED:
+                raise RequestError("the guest does not understand this request in its state")
+            io = instance.io(self._module.io_offset)
+            if io.out_length > _MAX_OUTPUT:
+                raise Trapped
+            return io.clock_reads, instance.read(io.out_offset, io.out_length)
 
     # ── images ──
 
@@ -184,7 +198,7 @@ class Guest:
     def interrupt(self) -> None:
         """Make a running step end with `INTERRUPTED`, from any thread. Without one it has no effect: each step clears it."""
         with self._lock:
-            if not self._closed:
+            if not self._closed and not self._instance.stopped:
                 ctypes.memset(self.flag_address, 1, 1)
 
     def stop(self) -> None:
@@ -195,7 +209,7 @@ class Guest:
         with self._lock:
             if not self._closed:
                 self._usable = False
-                self._instance.stop(self._module)
+                self._instance.stop()
 
     @property
     def flag_address(self) -> int:

@@ -87,7 +87,7 @@ class Instance:
     """One instance of the guest: calls, and bounds-checked access to its memory. Not thread-safe."""
 
     __slots__ = ("_arguments", "_arguments_at", "_context", "_functions", "_keep", "_memory", "_memory_at", "_pointer")
-    __slots__ += ("_stopped", "_store", "_trap", "_trap_at", "address")
+    __slots__ += ("_store", "_trap", "_trap_at", "address", "stopped")
 
     def __init__(self, module: GuestModule, limit: int | None) -> None:
         self._store = wasmtime.Store(module.engine)
@@ -110,7 +110,7 @@ class Instance:
         self._arguments_at = ctypes.addressof(self._arguments)
         self._trap = c_void_p()
         self._trap_at = ctypes.addressof(self._trap)
-        self._stopped = False
+        self.stopped = False
         self._keep = (raw, raw_memory, instance)
         self.address: int = _data(self._context, self._memory_at)
         """Of the memory in this process; it never moves."""
@@ -180,23 +180,23 @@ class Instance:
 
         Memory that was grown stays, as zeros. (A new instance would cost 0.2 ms, and a shared flag page would be lost.)
         """
-        if self._stopped:
-            self._protect_stack(module, mmap.PROT_READ | mmap.PROT_WRITE)
-            self._stopped = False
+        if self.stopped:
+            self._protect(mmap.PROT_READ | mmap.PROT_WRITE)
+            self.stopped = False
         if _madvise(self.address, self.size(), _MADV_DONTNEED):
             raise EngineUnavailableError(f"madvise failed: errno {ctypes.get_errno()}")
         self._pointer.set_value(self._store, module.stack_pointer)
 
-    def stop(self, module: GuestModule) -> None:
-        """Make whatever runs trap at its next use of the stack, which is at once. From any thread; `reset` undoes it.
+    def stop(self) -> None:
+        """Make whatever runs trap at its next use of memory, which is at once. From any thread; `reset` undoes it.
 
-        The stack is the beginning of linear memory: without access to it, wasmtime turns the fault into a trap (50.0).
+        wasmtime turns the fault into a trap (50.0). Until then nobody may read or write here, or the process dies.
         """
-        self._stopped = True
-        self._protect_stack(module, 0)
+        self._protect(0)
+        self.stopped = True
 
-    def _protect_stack(self, module: GuestModule, access: int) -> None:
-        if _mprotect(self.address, module.stack_pointer // PAGE * PAGE, access):
+    def _protect(self, access: int) -> None:
+        if _mprotect(self.address, self.size(), access):
             raise EngineUnavailableError(f"mprotect failed: errno {ctypes.get_errno()}")
 
     def check_reset(self, module: GuestModule) -> None:

@@ -75,7 +75,7 @@ class GuestModule:
         """
         source, sha256 = _guest()
         engine = _engine(parallel=not compiled_only)
-        path = _cache_directory() / f"guest-{_key(sha256)}"
+        path = compiled_path(sha256)
         compiled = _read_private(path)
         if compiled is not None:
             try:
@@ -87,6 +87,11 @@ class GuestModule:
         module = wasmtime.Module(engine, source)
         _write_private(path, bytes(module.serialize()))
         return cls(engine, module, sha256)
+
+
+def compiled_path(sha256: str) -> Path:
+    """Where the compiled form of that guest is kept."""
+    return cache_directory() / f"guest-{_key(sha256)}"
 
 
 def native_directory() -> Path:
@@ -150,7 +155,8 @@ def _processor() -> str:
     return "\n".join(" ".join(sorted(line.partition(":")[2].split())) for line in lines)
 
 
-def _cache_directory() -> Path:
+def cache_directory() -> Path:
+    """The private folder of compiled guests: `$XDG_CACHE_HOME/gloveport`, else `~/.cache/gloveport`, else one below /tmp."""
     base = os.environ.get("XDG_CACHE_HOME")
     home = Path(base) if base and os.path.isabs(base) else Path(os.path.expanduser("~")) / ".cache"
     for path in (home / "gloveport", Path(tempfile.gettempdir()) / f"gloveport-{os.getuid()}"):

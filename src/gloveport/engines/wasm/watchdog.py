@@ -74,7 +74,7 @@ def watchdog() -> Watchdog:
 
 
 def _renew() -> None:
-    global _current  # noqa: PLW0603  threads do not survive a fork
+    global _current
     _current = Watchdog()
 
 
