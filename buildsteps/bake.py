@@ -13,7 +13,7 @@ import wasmtime
 
 PAGE = 4096
 KEPT_EXPORTS = frozenset({"memory", "__stack_pointer", "reserve", "io", "step"})
-SECTION_MEMORY, SECTION_EXPORT, SECTION_START, SECTION_DATA, SECTION_DATA_COUNT = 5, 7, 8, 11, 12
+SECTION_CUSTOM, SECTION_MEMORY, SECTION_EXPORT, SECTION_START, SECTION_DATA, SECTION_DATA_COUNT = 0, 5, 7, 8, 11, 12
 
 
 class BakeError(RuntimeError):
@@ -24,15 +24,15 @@ def bake(module: bytes, bootstrap: Sequence[Path]) -> bytes:
     """`module` with the heap that `init` and every file of `bootstrap` (in this order) leave behind."""
     memory = _initialised_memory(module, bootstrap)
     out = bytearray(module[:8])
-    for section, body in _sections(module):
-        if section == SECTION_MEMORY:
-            body = _memory_section(body, len(memory) // 65536)
-        elif section == SECTION_EXPORT:
-            body = _export_section(body)
-        elif section == SECTION_DATA:
-            body = _data_section(memory)
-        elif section in (SECTION_START, SECTION_DATA_COUNT, 0):
+    for section, old in _sections(module):
+        if section in (SECTION_START, SECTION_DATA_COUNT, SECTION_CUSTOM):
             continue
+        if section == SECTION_MEMORY:
+            body = _memory_section(old, len(memory) // 65536)
+        elif section == SECTION_EXPORT:
+            body = _export_section(old)
+        else:
+            body = _data_section(memory) if section == SECTION_DATA else old
         out += bytes([section]) + _uleb(len(body)) + body
     return bytes(out)
 

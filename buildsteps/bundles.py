@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -14,7 +15,8 @@ def toolbox() -> None:
     """`guest/toolbox/main.ts` into `_native/toolbox.js`, when it is there."""
     entry = cache.ROOT / "guest" / "toolbox" / "main.ts"
     if entry.exists():
-        cache.write(cache.OUTPUT / "toolbox.js", bundle(entry, platform="deno").read_bytes())
+        made = bundle(entry, platform="deno")
+        cache.write(cache.OUTPUT / "toolbox.js", made.read_bytes())
 
 
 def bootstrap(folder: Path) -> Path:
@@ -22,22 +24,23 @@ def bootstrap(folder: Path) -> Path:
 
     The entry's default export is the `(native, primordials) => {...}` of a bootstrap file.
     """
-    module = bundle(folder / "main.ts", platform="browser", minify=True).read_text()
+    made = bundle(folder / "main.ts", platform="browser", minify=True)
+    text = _as_expression(made.read_text())
     name = folder.name.removesuffix(".bundle") + ".js"
-    text = "(native, primordials) => {" + module.replace("export{", "const __exported = {", 1)
-    key = cache.digest([module])
-    if "export" in module.rsplit("\n", 3)[-1]:
-        text = _as_expression(module)
-    return cache.once("bootstrap", key, lambda work: (work / name).write_text(text) and None) / name
+
+    def write(work: Path) -> None:
+        (work / name).write_text(text)
+
+    return cache.once("bootstrap", cache.digest([name, text]), write) / name
 
 
 def _as_expression(module: str) -> str:
     """A bundled module with `export { x as default };` at its end, as an expression that calls its default export."""
     head, _, tail = module.rstrip().rpartition("export")
     local = tail.strip().strip("{};").split(" as default")[0].strip()
-    if " as default" not in tail or not local.isidentifier():
+    if " as default" not in tail or not local.replace("$", "_").isidentifier():
         raise RuntimeError("the bundle of a bootstrap file must have one export: its default")
-    return "(native, primordials) => {" + head + f"\n{local}(native, primordials);\n}}\n"
+    return f"(native, primordials) => {{\n'use strict';\n{head}\n{local}(native, primordials);\n}}\n"
 
 
 def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
@@ -45,8 +48,12 @@ def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
     folder = entry.parent
     inputs = sorted(p for p in folder.rglob("*") if p.is_file() and "node_modules" not in p.parts)
     deno = importlib.metadata.version("deno")
-    key = cache.digest([deno, platform, str(minify), *(str(p.relative_to(folder)) for p in inputs), *inputs])
-    return cache.once("bundle", key, lambda work: _bundle(entry, platform, minify, work)) / "bundle.js"
+    key = cache.digest(
+        [Path(__file__), deno, platform, str(minify), *(str(p.relative_to(folder)) for p in inputs), *inputs]
+    )
+    made = cache.once("bundle", key, lambda work: _bundle(entry, platform, minify, work)) / "bundle.js"
+    _write_licences(made)
+    return made
 
 
 def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
@@ -56,11 +63,43 @@ def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
         raise RuntimeError(f"{folder} needs a deno.lock: run `deno install` there once and commit it")
     environment = {**os.environ, "DENO_DIR": str(cache.directory() / "deno"), "DENO_NO_UPDATE_CHECK": "1"}
     environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
-    command = [str(deno_program()), "bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
+    command = [
+        str(deno_program()),
+        "bundle",
+        "--quiet",
+        "--frozen",
+        "--platform",
+        platform,
+        "-o",
+        str(work / "bundle.js"),
+    ]
     command += ["--minify"] if minify else []
-    done = subprocess.run([*command, entry.name], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, entry.name], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode or not (work / "bundle.js").exists():
         raise RuntimeError(f"deno bundle {entry} failed:\n{done.stderr[-3000:]}")
+    _collect_licences(folder, work / "licences")
+
+
+def _collect_licences(folder: Path, target: Path) -> None:
+    """The licence of every npm package of the lock file, from deno's cache of packages (`npm/<registry>/<name>/<version>`)."""
+    packages = cache.directory() / "deno" / "npm"
+    for package in json.loads((folder / "deno.lock").read_text()).get("npm", {}):
+        name, _, version = package.partition("_")[0].rpartition("@")  # "_..." names its peers
+        found = sorted(
+            f for f in packages.glob(f"*/{name}/{version}/*") if f.name.upper().startswith(("LICEN", "COPYING"))
+        )
+        if not found:
+            raise RuntimeError(f"the npm package {name} {version} has no licence file: it cannot be bundled")
+        target.mkdir(exist_ok=True)
+        text = "\n".join(f.read_text(errors="replace").strip() for f in found)
+        (target / f"{name.removeprefix('@').replace('/', '-')}.txt").write_text(f"{name} {version}\n\n{text}\n")
+
+
+def _write_licences(made: Path) -> None:
+    for file in sorted((made.parent / "licences").glob("*.txt")):
+        cache.write(cache.OUTPUT / "licences" / file.name, file.read_bytes())
 
 
 def deno_program() -> Path:

@@ -39,6 +39,7 @@ typedef struct timer {
     uint32_t id;
     uint32_t at;      /* index in the heap */
     bool firing, dead;
+    bool quiet;       /* of AbortSignal.timeout: nobody can clear it, so one that is left over is no news */
     int argc;
     JSValue fn;
     JSValue args[];
@@ -127,13 +128,13 @@ static void timer_free(timer *t)
     js_free(ctx, t);
 }
 
-enum { TIMEOUT, INTERVAL, IMMEDIATE };
+enum { TIMEOUT, INTERVAL, IMMEDIATE, QUIET };
 
 /* setTimeout, setInterval, setImmediate. A delay is a 32-bit integer as in browsers; less than 1 ms is 1 ms as in Node,
  * so that code that polls with setTimeout(f, 0) makes time pass. Only setImmediate is at once. */
 static JSValue timer_set(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int magic)
 {
-    static const char *const names[] = {"setTimeout", "setInterval", "setImmediate"};
+    static const char *const names[] = {"setTimeout", "setInterval", "setImmediate", "setTimeout"};
     (void)this_val;
     int32_t delay = 0;
     int skip = magic == IMMEDIATE ? 1 : 2;
@@ -148,6 +149,7 @@ static JSValue timer_set(JSContext *c, JSValueConst this_val, int argc, JSValueC
     if (!t)
         return JS_EXCEPTION;
     t->due = session.timer_clock + delay;
+    t->quiet = magic == QUIET;
     t->interval = magic == INTERVAL ? delay : 0;
     t->id = timers.last_id + 1;
     t->fn = js_dup(argv[0]);
@@ -190,11 +192,13 @@ static JSValue timer_clear(JSContext *c, JSValueConst this_val, int argc, JSValu
     return JS_UNDEFINED;
 }
 
+/* How many were cancelled that the guest could have cleared. */
 static uint32_t timers_cancel_all(void)
 {
-    uint32_t n = timers.count;
+    uint32_t n = 0;
     while (timers.count) {
         timer *t = timers.heap[timers.count - 1];
+        n += !t->quiet;
         id_map_take(&timers.by_id, t->id);
         heap_remove(t);
         timer_free(t);

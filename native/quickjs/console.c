@@ -5,7 +5,7 @@ typedef struct stream {
     uint32_t half;             /* half of the cap, in bytes; each text counts one more for its newline */
     uint32_t head;             /* bytes of the head used */
     bool closed;               /* the head is full: everything goes to the ring */
-    uint8_t *ring;             /* `half` bytes, records of u32 length + text, wrapping around */
+    uint8_t *ring;             /* `half` bytes, lines with their newline, wrapping around */
     uint32_t start, used;
     uint32_t lines;            /* dropped */
     uint64_t bytes;            /* dropped */
@@ -34,41 +34,35 @@ static void emit_log(int s, const uint8_t *text, uint32_t n)
     message_end(&m);
 }
 
-static uint32_t count_lines(const uint8_t *text, uint32_t n)
+static uint32_t count_newlines(const uint8_t *text, uint32_t n)
 {
-    uint32_t lines = 1;
-    for (uint32_t i = 0; i < n; i++)
-        lines += text[i] == '\n';
+    uint32_t lines = 0;
+    for (const uint8_t *p = text; n && (p = memchr(p, '\n', (size_t)(text + n - p))); p++)
+        lines++;
     return lines;
 }
 
-static void ring_copy_in(stream *st, uint32_t at, const uint8_t *from, uint32_t n)
+static void ring_append(stream *st, const uint8_t *from, uint32_t n)
 {
-    at %= st->half;
-    uint32_t first = st->half - at < n ? st->half - at : n;
+    uint32_t at = (st->start + st->used) % st->half, first = st->half - at < n ? st->half - at : n;
     memcpy(st->ring + at, from, first);
     memcpy(st->ring, from + first, n - first);
+    st->used += n;
 }
 
-static void ring_copy_out(const stream *st, uint32_t at, uint8_t *to, uint32_t n)
+static void ring_drop_line(stream *st)
 {
-    at %= st->half;
-    uint32_t first = st->half - at < n ? st->half - at : n;
-    memcpy(to, st->ring + at, first);
-    memcpy(to + first, st->ring, n - first);
-}
-
-static void ring_drop_oldest(stream *st)
-{
-    uint32_t n, at = st->start;
-    ring_copy_out(st, at, (uint8_t *)&n, 4);
-    uint32_t lines = 1;
-    for (uint32_t i = 0; i < n; i++)
-        lines += st->ring[(at + 4 + i) % st->half] == '\n';
-    st->lines += lines;
-    st->bytes += n + 1;
-    st->start = (at + 4 + n) % st->half;
-    st->used -= 4 + n;
+    uint32_t first = st->half - st->start < st->used ? st->half - st->start : st->used;
+    const uint8_t *end = memchr(st->ring + st->start, '\n', first);
+    uint32_t n = first;
+    if (end)
+        n = (uint32_t)(end - (st->ring + st->start)) + 1;
+    else if (st->used > first) /* goes on at the beginning of the ring; every line in it has its newline */
+        n = first + (uint32_t)((const uint8_t *)memchr(st->ring, '\n', st->used - first) - st->ring) + 1;
+    st->lines++;
+    st->bytes += n;
+    st->start = (st->start + n) % st->half;
+    st->used -= n;
 }
 
 static void ring_put(stream *st, const uint8_t *text, uint32_t n)
@@ -76,25 +70,23 @@ static void ring_put(stream *st, const uint8_t *text, uint32_t n)
     if (!st->ring && st->half > 8)
         st->ring = slab_malloc(NULL, st->half);
     if (!st->ring) { /* a cap of nearly nothing, or no memory: only count */
-        st->lines += count_lines(text, n);
+        st->lines += count_newlines(text, n) + 1;
         st->bytes += n + 1;
         return;
     }
-    if (n + 4 > st->half) { /* keep its end, from a character boundary on */
-        uint32_t cut = n + 4 - st->half;
+    if (n + 1 > st->half) { /* keep its end, from a character boundary on */
+        uint32_t cut = n + 1 - st->half;
         while (cut < n && (text[cut] & 0xC0) == 0x80)
             cut++;
-        st->lines += count_lines(text, cut) - 1;
+        st->lines += count_newlines(text, cut);
         st->bytes += cut;
         text += cut;
         n -= cut;
     }
-    while (st->used + 4 + n > st->half)
-        ring_drop_oldest(st);
-    uint32_t at = (st->start + st->used) % st->half;
-    ring_copy_in(st, at, (const uint8_t *)&n, 4);
-    ring_copy_in(st, at + 4, text, n);
-    st->used += 4 + n;
+    while (st->used + n + 1 > st->half)
+        ring_drop_line(st);
+    ring_append(st, text, n);
+    ring_append(st, (const uint8_t *)"\n", 1);
 }
 
 /* One console call's text (WTF-8, no final newline). */
@@ -106,7 +98,7 @@ static void console_text(int s, const uint8_t *text, uint32_t n)
         emit_log(s, text, n);
         return;
     }
-    if (!st->closed && n + 4 > st->half && st->half - st->head > 64) { /* will be cut anyway: show its beginning too */
+    if (!st->closed && n + 1 > st->half && st->half - st->head > 64) { /* will be cut anyway: show its beginning too */
         uint32_t room = st->half - st->head - 1;
         while (room && (text[room] & 0xC0) == 0x80)
             room--;
@@ -128,23 +120,17 @@ static void stream_flush(int s)
     message m;
     message_begin(&m, "tail");
     buf_str(m.b, s == 2 ? ",\"s\":2,\"m\":\"" : ",\"s\":1,\"m\":\"");
-    for (uint32_t at = st->start, end = st->start + st->used; at < end;) {
-        uint32_t n;
-        ring_copy_out(st, at, (uint8_t *)&n, 4);
-        uint32_t from = (at + 4) % st->half, first = st->half - from < n ? st->half - from : n;
-        if (at != st->start)
-            buf_lit(m.b, "\\n");
-        if (first == n) {
-            json_text(m.b, st->ring + from, n, &m.flags);
-        } else { /* wrapped: make it flat, a character may lie across the seam */
-            buf flat = {0};
-            buf_put(&flat, st->ring + from, first);
-            buf_put(&flat, st->ring, n - first);
-            json_text(m.b, flat.p, flat.len, &m.flags);
-            buf_free(&flat);
-        }
-        at += 4 + n;
+    uint32_t n = st->used ? st->used - 1 : 0, first = st->half - st->start < n ? st->half - st->start : n;
+    buf flat = {0};
+    if (n && first < n) { /* wrapped: make it flat, a character may lie across the seam */
+        buf_put(&flat, st->ring + st->start, first);
+        buf_put(&flat, st->ring, n - first);
     }
+    if (flat.len == n)
+        json_text(m.b, flat.p, n, &m.flags);
+    else
+        json_text(m.b, st->ring + st->start, first, &m.flags);
+    buf_free(&flat);
     char tail[80];
     snprintf(tail, sizeof tail, "\",\"lines\":%u,\"bytes\":%llu", (unsigned)st->lines, (unsigned long long)st->bytes);
     buf_str(m.b, tail);

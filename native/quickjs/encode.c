@@ -215,7 +215,7 @@ static int encode_array(encoder *e, JSObject *p)
             buf_byte(e->b, ',');
         l->index = i;
         int r;
-        if (p->fast_array && i < p->u.array.count) {
+        if (p->fast_array && p->class_id != JS_CLASS_MAPPED_ARGUMENTS && i < p->u.array.count) {
             JSValueConst item = p->u.array.u.values[i];
             if (JS_VALUE_GET_TAG(item) == JS_TAG_INT) { /* the common case, without a call */
                 char digits[12];
@@ -492,7 +492,7 @@ static int encode_object(encoder *e, JSValueConst v)
     r = enter(e, p);
     if (r)
         return r;
-    if (p->class_id == JS_CLASS_ARRAY || p->class_id == JS_CLASS_ARGUMENTS)
+    if (p->class_id == JS_CLASS_ARRAY || p->class_id == JS_CLASS_ARGUMENTS || p->class_id == JS_CLASS_MAPPED_ARGUMENTS)
         r = encode_array(e, p);
     else if (p->class_id == JS_CLASS_MAP || p->class_id == JS_CLASS_SET)
         r = encode_collection(e, p);

@@ -510,6 +510,7 @@ static const JSCFunctionListEntry native_functions[] = {
     JS_CFUNC_DEF("base64Encode", 2, native_base64_encode),
     JS_CFUNC_DEF("base64Decode", 1, native_base64_decode),
     JS_CFUNC_DEF("log", 2, native_log),
+    JS_CFUNC_MAGIC_DEF("quietTimer", 2, timer_set, QUIET), /* setTimeout, without a word when it is left over */
     JS_CFUNC_DEF("indent", 1, native_indent),
     JS_CFUNC_MAGIC_DEF("setFormatter", 1, native_set_hook, 0),
     JS_CFUNC_MAGIC_DEF("setInspector", 1, native_set_hook, 1),

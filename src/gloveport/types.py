@@ -160,7 +160,7 @@ Step = ToolCall | Done | Failed
 
 def json_data(value: Any) -> Any:
     """A value of a run as JSON data: bytes as base64 text, dates as ISO 8601, sets as lists, NaN and infinities as null."""
-    kind = type(value)
+    kind: type[Any] = type(value)
     if value is None or kind is str or kind is bool or kind is int:
         return value
     if kind is float:
@@ -185,7 +185,7 @@ def _key(key: Any) -> str:
 
 def _rare(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(value).decode("ascii")
+        return base64.b64encode(cast("bytes", value)).decode("ascii")
     if isinstance(value, (dt.datetime, dt.date, dt.time)):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, enum.Enum):

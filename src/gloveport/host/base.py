@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
-from .. import _version
+from .._version import __version__
 from ..core.commands import Answer
 from ..core.saved import SavedSession, decode_saved, encode_saved
 from ..core.seal import seal, unseal
@@ -29,12 +29,13 @@ __all__ = ("BaseSandbox",)
 
 _MIB = 1024 * 1024
 _UNSET: Any = object()
+D = TypeVar("D", bound=Driver)
 
 
-class BaseSandbox:
+class BaseSandbox(Generic[D]):
     """Not for use by itself: see `AgentSandbox` and `AsyncAgentSandbox`."""
 
-    _driver: Driver
+    _driver: D
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class BaseSandbox:
         self._paused_at = 0.0
         self._pause_token = 0
 
-    def _make_driver(self, options: Options) -> Driver:
+    def _make_driver(self, options: Options) -> D:
         raise NotImplementedError
 
     # ── what needs no waiting ────────────────────────────────────────────────────────────────────────────────────────
@@ -194,7 +195,7 @@ class BaseSandbox:
             self._pause_token = pause_reaper().watch(self, max(0.0, self._core.run.pause_left) + 0.01)
         return step
 
-    def _expire_pause(self, token: int) -> None:
+    def expire_pause(self, token: int) -> None:
         """Called by the reaper's thread."""
         if token != self._pause_token or not self._use.acquire(blocking=False):
             return
@@ -247,7 +248,7 @@ class BaseSandbox:
         return blob
 
     def _save_steps(self, *, journal: bool = False) -> Generator[Any, Any, Any]:
-        return self._core.save(release=_version.__version__, guest=self._driver.engine.build, journal=journal)
+        return self._core.save(release=__version__, guest=self._driver.engine.build, journal=journal)
 
     @classmethod
     def _opened(

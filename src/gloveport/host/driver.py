@@ -6,26 +6,14 @@ import time
 from collections import deque
 from typing import Any, Protocol
 
-from ..core.commands import (
-    Answer,
-    Boot,
-    Cancel,
-    Compile,
-    Compiled,
-    Dump,
-    Launch,
-    LinkLost,
-    Load,
-    OpenCall,
-    Release,
-    Replay,
-    Step,
-)
+from ..core.commands import Answer, Cancel, Compiled, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay, Step
 from ..engines.wasm.link import Link
-from ..errors import ImageError
 from ..tools.bridge import Prepared, ToolBridge
 
-__all__ = ("Compiler", "Driver", "Engine")
+__all__ = ("GUEST_COMMANDS", "Compiler", "Driver", "Engine")
+
+GUEST_COMMANDS = (Step, Replay, Dump, Load)
+"""The commands that go to the guest."""
 
 
 class Engine(Protocol):
@@ -148,8 +136,3 @@ class Driver:
             self.release()
         else:  # pragma: no cover  a command without a driver is a mistake in this package
             raise TypeError(f"no driver for {command!r}")
-
-
-GUEST_COMMANDS = (Step, Replay, Dump, Load)
-THROWN = (LinkLost, ImageError)
-__all__ += ("GUEST_COMMANDS", "THROWN", "Boot", "Compile")

@@ -174,7 +174,7 @@ def _clock_ms(clock: Clock) -> float:
     if isinstance(clock, dt.datetime):
         aware = clock if clock.tzinfo else clock.replace(tzinfo=dt.timezone.utc)
         return float(int(aware.timestamp() * 1000))
-    if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not math.isfinite(clock):
+    if isinstance(clock, (bool, str)) or not math.isfinite(clock):
         raise TypeError(f"`clock` must be a datetime, epoch seconds or 'frozen', not {clock!r}")
     if abs(clock) > 8.64e12:  # ECMA-262 21.4.1.1: times reach 100,000,000 days from the epoch
         raise ValueError(f"`clock` must be epoch seconds within ±8.64e12, not {clock!r}")

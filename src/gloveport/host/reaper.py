@@ -14,7 +14,7 @@ __all__ = ("PauseReaper", "pause_reaper")
 
 
 class _Pausing(Protocol):
-    def _expire_pause(self, token: int) -> None: ...
+    def expire_pause(self, token: int) -> None: ...
 
 
 class PauseReaper:
@@ -27,7 +27,7 @@ class PauseReaper:
         self._running = False
 
     def watch(self, session: _Pausing, seconds: float) -> int:
-        """Call `session._expire_pause(token)` in that many seconds; gives the token."""
+        """Call `session.expire_pause(token)` in that many seconds; gives the token."""
         token = next(self._tokens)
         with self._condition:
             heapq.heappush(self._heap, (time.monotonic() + seconds, token, weakref.ref(session)))
@@ -51,7 +51,7 @@ class PauseReaper:
                 _, token, reference = heapq.heappop(self._heap)
             session = reference()
             if session is not None:
-                session._expire_pause(token)
+                session.expire_pause(token)
             del session
 
 

@@ -18,15 +18,13 @@ __all__ = ("AsyncAgentSandbox",)
 _MIB = 1024 * 1024
 
 
-class AsyncAgentSandbox(BaseSandbox):
+class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
     """`AgentSandbox` with coroutine methods and no thread per session. Dumps of the two are interchangeable.
 
     The constructor starts nothing: the first use does, or `async with`, or `await AsyncAgentSandbox.create(…)`. A cancelled run is
     rolled back and the session goes on. A tool that raises something that is not an `Exception` (`SystemExit`,
     `KeyboardInterrupt`) leaves the session paused at that call, and the exception reaches whoever awaits `run`.
     """
-
-    _driver: AsyncDriver
 
     @classmethod
     async def create(cls, tools: Tools, **options: Any) -> Self:

@@ -19,7 +19,7 @@ __all__ = ("AgentSandbox",)
 _MIB = 1024 * 1024
 
 
-class AgentSandbox(BaseSandbox):
+class AgentSandbox(BaseSandbox[SyncDriver]):
     """A session: code that a model wrote calls your tools, keeps its state, and can be paused, saved and forked.
 
     `tools` maps names to callables (sync or async) or to `SchemaTool`s (or mappings with their keys); a sequence of schema tools
@@ -38,8 +38,6 @@ class AgentSandbox(BaseSandbox):
     Any thread may use a session, one at a time. A timeout, memory limit, crash or cancellation rolls back to the state before the
     run; the session goes on, and `lost_runs` counts it. Close it, or use it as a context manager; a dropped one is cleaned up too.
     """
-
-    _driver: SyncDriver
 
     def __init__(self, tools: Tools, **options: Any) -> None:
         super().__init__(tools, **options)

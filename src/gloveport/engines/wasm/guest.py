@@ -6,6 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...errors import EngineUnavailableError, ImageError
@@ -70,14 +71,12 @@ class Guest:
 
     def step(self, request: bytes, /) -> Reply:
         """Perform one guest request (wire/PROTOCOL.md). Raises `RequestError` for one that the guest does not understand."""
-        self._check_usable()
-        self._clear_flag()
+        self._begin()
         return self._step(request)
 
     def batch(self, requests: Sequence[bytes], /) -> Reply:
         """Perform requests in order, up to the first that is not `OK`: the same heap as one by one, one reply."""
-        self._check_usable()
-        self._clear_flag()
+        self._begin()
         total, reads, output = 0, 0, list[bytes]()
         status = OK
         for request in requests:
@@ -133,7 +132,11 @@ class Guest:
 
     def dump(self, reference: bytes | None = None, /) -> bytes:
         """The session as an image; with `reference`, only what differs from the base image with that one applied."""
-        self._check_usable()
+        with self._lock:
+            self._check_usable()
+            return self._dump(reference)
+
+    def _dump(self, reference: bytes | None) -> bytes:
         instance, module = self._instance, self._module
         size = instance.io(module.io_offset).heap_pages * PAGE
         if not module.base_size <= size <= instance.size():
@@ -162,17 +165,18 @@ class Guest:
 
         Raises `ImageError`, having changed nothing, when one is malformed or does not fit.
         """
-        self._check_open()
         layout = self._layout()
         parsed = [images_.parse(image, layout) for image in images]
-        for before, after in zip(parsed, parsed[1:], strict=False):
+        for before, after in pairwise(parsed):
             if after.size < before.size:
                 raise ImageError("an image is smaller than the one that it builds on")
-        if parsed and not self._instance.grow_to(parsed[-1].size):
-            raise ImageError(f"no memory for an image of {parsed[-1].size} bytes")
-        self.reset()
-        for image in parsed:
-            self._apply(image)
+        with self._lock:
+            self._check_open()
+            if parsed and not self._instance.grow_to(parsed[-1].size):
+                raise ImageError(f"no memory for an image of {parsed[-1].size} bytes")
+            self._reset()
+            for image in parsed:
+                self._apply(image)
 
     def _apply(self, image: images_.Image) -> None:
         source = ctypes.cast(ctypes.c_char_p(image.data), ctypes.c_void_p).value or 0
@@ -187,7 +191,11 @@ class Guest:
 
     def reset(self) -> None:
         """Make memory the base image."""
-        self._check_open()
+        with self._lock:
+            self._check_open()
+            self._reset()
+
+    def _reset(self) -> None:
         self._usable = False
         self._instance.reset(self._module)
         self._clear_flag()
@@ -221,15 +229,17 @@ class Guest:
 
         Raises `OSError` when it cannot be mapped (a kernel with pages larger than 4 KiB cannot do it).
         """
-        self._check_open()
-        self._instance.share_page(self._module.flag_offset, fd)
+        with self._lock:
+            self._check_open()
+            self._instance.share_page(self._module.flag_offset, fd)
 
     def set_memory_limit(self, limit: int, /) -> None:
         """Limit linear memory to `limit` bytes. Raises `ValueError` when it has more already."""
-        self._check_open()
-        self._check_limit(limit, self._instance.size())
-        self._instance.set_limit(limit)
-        self._limit = limit
+        with self._lock:
+            self._check_open()
+            self._check_limit(limit, self._instance.size())
+            self._instance.set_limit(limit)
+            self._limit = limit
 
     def close(self) -> None:
         """Give the memory back; idempotent. Not while a step runs."""
@@ -244,6 +254,11 @@ class Guest:
 
     def _clear_flag(self) -> None:
         ctypes.memset(self.flag_address, 0, 1)
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._check_usable()
+            self._clear_flag()
 
     def _check_open(self) -> None:
         if self._closed:

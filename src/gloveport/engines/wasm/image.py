@@ -63,14 +63,22 @@ def parse(image: bytes, layout: Layout) -> Image:
     if stack_pointer != layout.stack_pointer:
         raise ImageError(f"stack pointer {stack_pointer} is not that of an idle guest of this build")
     if size % WASM_PAGE or not layout.base_size <= size <= layout.memory_limit:
-        raise ImageError(f"memory size {size} is not within the base size and the memory limit of {layout.memory_limit}")
+        raise ImageError(
+            f"memory size {size} is not within the base size and the memory limit of {layout.memory_limit}"
+        )
     if len(data) != _HEAD.size + count * (4 + PAGE):
         raise ImageError(f"{count} pages do not make {len(data)} bytes")
     offsets: tuple[int, ...] = struct.unpack_from(f"<{count}I", data, _HEAD.size)
     lowest = layout.stack_pointer - layout.stack_pointer % PAGE
     previous = lowest - PAGE
     for offset in offsets:
-        if offset % PAGE or offset <= previous or offset < lowest or offset + PAGE > size or offset == layout.flag_offset:
+        if (
+            offset % PAGE
+            or offset <= previous
+            or offset < lowest
+            or offset + PAGE > size
+            or offset == layout.flag_offset
+        ):
             raise ImageError(f"page offset {offset} is out of order, out of range or not a page")
         previous = offset
     return Image(size, offsets, data)

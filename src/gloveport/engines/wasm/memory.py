@@ -36,10 +36,8 @@ def _function(library: Any, name: str, result: Any, *arguments: Any) -> Any:
     return function
 
 
-_wasmtime: Any = _bindings.dll  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-_call = _function(
-    _wasmtime, "wasmtime_func_call_unchecked", c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p
-)
+_wasmtime: Any = getattr(_bindings, "dll")  # noqa: B009  (not declared as exported)
+_call = _function(_wasmtime, "wasmtime_func_call_unchecked", c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p)
 _data = _function(_wasmtime, "wasmtime_memory_data", c_void_p, c_void_p, c_void_p)
 _size = _function(_wasmtime, "wasmtime_memory_data_size", c_size_t, c_void_p, c_void_p)
 _error_delete = _function(_wasmtime, "wasmtime_error_delete", None, c_void_p)
@@ -86,8 +84,21 @@ class Io(NamedTuple):
 class Instance:
     """One instance of the guest: calls, and bounds-checked access to its memory. Not thread-safe."""
 
-    __slots__ = ("_arguments", "_arguments_at", "_context", "_functions", "_keep", "_memory", "_memory_at", "_pointer")
-    __slots__ += ("_store", "_trap", "_trap_at", "address", "stopped")
+    __slots__ = (
+        "_arguments",
+        "_arguments_at",
+        "_context",
+        "_functions",
+        "_keep",
+        "_memory",
+        "_memory_at",
+        "_pointer",
+        "_store",
+        "_trap",
+        "_trap_at",
+        "address",
+        "stopped",
+    )
 
     def __init__(self, module: GuestModule, limit: int | None) -> None:
         self._store = wasmtime.Store(module.engine)

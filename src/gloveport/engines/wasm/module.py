@@ -44,8 +44,19 @@ class GuestModule:
     Use `GuestModule.load()`. Attributes are for `Guest`.
     """
 
-    __slots__ = ("base", "base_address", "base_size", "engine", "flag_offset", "in_capacity", "in_offset", "io_offset")
-    __slots__ += ("module", "sha256", "stack_pointer")
+    __slots__ = (
+        "base",
+        "base_address",
+        "base_size",
+        "engine",
+        "flag_offset",
+        "in_capacity",
+        "in_offset",
+        "io_offset",
+        "module",
+        "sha256",
+        "stack_pointer",
+    )
 
     def __init__(self, engine: wasmtime.Engine, module: wasmtime.Module, sha256: str) -> None:
         self.engine = engine
@@ -83,7 +94,9 @@ class GuestModule:
             except wasmtime.WasmtimeError:
                 pass  # made by a wasmtime that calls itself the same: compile again
         if compiled_only:
-            raise EngineUnavailableError(f"the guest is not compiled for this machine yet ({path} is missing or not ours)")
+            raise EngineUnavailableError(
+                f"the guest is not compiled for this machine yet ({path} is missing or not ours)"
+            )
         module = wasmtime.Module(engine, source)
         _write_private(path, bytes(module.serialize()))
         return cls(engine, module, sha256)
@@ -107,7 +120,9 @@ def _guest() -> tuple[bytes, str]:
     except (OSError, ValueError) as error:
         raise EngineUnavailableError(f"the wasm guest is not built ({error}): {_HOW_TO_BUILD}") from None
     if description.get("format") != FORMAT:
-        raise EngineUnavailableError(f"the wasm guest has format {description.get('format')}, not {FORMAT}: {_HOW_TO_BUILD}")
+        raise EngineUnavailableError(
+            f"the wasm guest has format {description.get('format')}, not {FORMAT}: {_HOW_TO_BUILD}"
+        )
     sha256 = hashlib.sha256(source).hexdigest()
     if sha256 != description.get("sha256"):
         raise EngineUnavailableError(f"the wasm guest and its description do not belong together: {_HOW_TO_BUILD}")
@@ -166,7 +181,9 @@ def cache_directory() -> Path:
                 return path
         except OSError:
             continue
-    raise EngineUnavailableError("no private directory for compiled modules: set XDG_CACHE_HOME to one that only you can write")
+    raise EngineUnavailableError(
+        "no private directory for compiled modules: set XDG_CACHE_HOME to one that only you can write"
+    )
 
 
 def _is_private(status: os.stat_result, kind: Any) -> bool:

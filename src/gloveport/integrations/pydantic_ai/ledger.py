@@ -23,7 +23,7 @@ from ...core.seal import seal, unseal
 from ...errors import JournalError, RecordNotFound, StoreConflict
 from ...stores import MemoryStore, Record, Store
 
-__all__ = ("Conversation", "Found", "Held", "Ledger", "RecentStore", "Unreadable", "Waiting")
+__all__ = ("Conversation", "Found", "Held", "Kind", "Ledger", "RecentStore", "Unreadable", "Waiting")
 
 T = TypeVar("T")
 Kind = Literal["approval", "external", "question"]
@@ -104,13 +104,14 @@ class Found(msgspec.Struct):
 class Unreadable(Exception):
     """The record is there and cannot be used."""
 
-    def __init__(self, reason: str, *, version: int | None, spent: int, authentic: bool) -> None:
+    def __init__(self, reason: str, record: Record, conversation: Conversation | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.version = version
-        self.spent = spent
+        self.version = record.version
+        self.spent = record.spent
         """As the store says; it never shrinks there."""
-        self.authentic = authentic
+        self.conversation = conversation
+        """What it says, if it is authentic."""
 
 
 class Ledger:
@@ -145,11 +146,11 @@ class Ledger:
         try:
             found = _decode(unseal(record.blob, self._key, self.binding(conversation), max_bytes=self._max_bytes))
         except JournalError as error:
-            raise self._refused(record, str(error), authentic=False) from error
+            raise Unreadable(str(error), record) from error
         if found.version != record.version or record.version < self._last(name):
-            raise self._refused(record, "the stored record is an older one than was written last", authentic=False)
+            raise Unreadable("the stored record is an older one than was written last", record)
         if self._expires is not None and record.updated < time.time() - self._expires:
-            raise self._refused(record, f"it was not used for more than {self._expires:g} s", authentic=True)
+            raise Unreadable(f"it was not used for more than {self._expires:g} s", record, found)
         self._note(name, record.version)
         return Found(found, record.version)
 
@@ -173,10 +174,6 @@ class Ledger:
 
     def _name(self, conversation: str) -> str:
         return f"tool_script/{self._capability}/{conversation}"
-
-    @staticmethod
-    def _refused(record: Record, reason: str, *, authentic: bool) -> Unreadable:
-        return Unreadable(reason, version=record.version, spent=record.spent, authentic=authentic)
 
     async def _perform(self, function: Callable[..., T], *arguments: Any) -> T:
         if isinstance(self._store, MemoryStore):

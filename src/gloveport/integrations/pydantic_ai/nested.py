@@ -31,7 +31,8 @@ from pydantic_ai.tools import RunContext, ToolDenied
 
 from ...errors import PauseRequested, ToolArgumentError, ToolDeniedError, ToolError, ToolNotFoundError, ToolTimeoutError
 from ...types import json_data
-from .ledger import Held
+from .ledger import Held, Kind
+from .results import well_formed
 from .turns import Turns
 
 __all__ = ("Bridge", "EndRun", "NestedCalls", "as_json", "deferral", "guest_error")
@@ -91,7 +92,10 @@ class NestedCalls:
         """Perform a call. Raises what the guest is to see, `PauseRequested`, or `EndRun`."""
         self.made += 1
         self.used[tool] = self.used.get(tool, 0) + 1
-        part = ToolCallPart(tool, cast("dict[str, Any]", json_data(arguments)), f"{self._ctx.tool_call_id}__{self.made}")
+        given = cast("dict[str, Any]", json_data(arguments))
+        if given != well_formed(given):
+            raise ToolArgumentError("the arguments hold half a surrogate pair: use toWellFormed() on the text")
+        part = ToolCallPart(tool, given, f"{self._ctx.tool_call_id}__{self.made}")
         try:
             return await self._perform(part)
         except (ApprovalRequired, CallDeferred) as deferred:
@@ -102,6 +106,10 @@ class NestedCalls:
         """Perform a held call that was approved. Raises as `call` does, and the deferral if it defers again."""
         given = json.loads(held.arguments) if arguments is None else dict(arguments)
         return await self._perform(ToolCallPart(held.tool, given, held.call_id), approved=True, metadata=metadata)
+
+    def hold_again(self, held: Held, deferred: ApprovalRequired | CallDeferred) -> Held:
+        """A call that defers once more after it was approved."""
+        return _held(ToolCallPart(held.tool, json.loads(held.arguments), held.call_id), deferred)
 
     def answer(self, result: Any) -> Any:
         """What the guest gets for a tool's result."""
@@ -157,7 +165,9 @@ class NestedCalls:
 
 
 def _held(part: ToolCallPart, deferred: ApprovalRequired | CallDeferred) -> Held:
-    kind = "approval" if isinstance(deferred, ApprovalRequired) else getattr(deferred, "kind", "external")  # `kind`: from 2.66
+    kind: Kind = "approval"
+    if isinstance(deferred, CallDeferred):
+        kind = "question" if getattr(deferred, "kind", None) == "question" else "external"  # 2.62 has no `kind`, 2.68 has
     metadata = pydantic_core.to_json(deferred.metadata, fallback=str)
     return Held(part.tool_name, pydantic_core.to_json(part.args), part.tool_call_id, kind, metadata)
 

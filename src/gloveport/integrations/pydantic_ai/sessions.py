@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ...errors import ToolError
+from ...errors import JournalError, ToolError
 from ...host.sandbox import AsyncAgentSandbox
 from ...policy import Isolation, Limits, SandboxMode
+from ...types import Failed
 from .ledger import Conversation
 
 __all__ = ("Settings", "fresh_session", "load_session", "roll_back")
@@ -92,7 +93,8 @@ async def roll_back(
     try:
         if session.pending is not None:
             step = await session.resume(session.pending, error=ToolError("nobody waits for this script any more"))
-            assert step.status == "Failed", step
+            if not isinstance(step, Failed):
+                raise JournalError("the stored session could not be set back to before the script that waits")
         return await session.dump(key, associated_data=binding), session.calls_made
     finally:
         await session.close()

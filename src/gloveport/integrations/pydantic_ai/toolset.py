@@ -1,0 +1,121 @@
+"""The toolset of a run: the chosen tools behind the script tool, the others as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.tool_manager import ToolManager
+from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefinition, ToolSelector
+from pydantic_ai.toolsets import WrapperToolset
+from pydantic_ai.toolsets.abstract import SchemaValidatorProt, ToolsetTool
+
+from .catalog import Catalog, select
+from .kind import ARGUMENTS, RUN_SCRIPT, SCHEMA
+from .runs import RunState
+from .script import Script
+from .verdicts import Verdict
+
+__all__ = ("Choice", "ScriptToolset")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which tools, and what is beside them."""
+
+    tools: ToolSelector[Any]
+    keep_tools: bool
+    max_retries: int
+    deferred_id: str | None
+    """The capability's id, if it has to be loaded by the model first."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class _ScriptTool(ToolsetTool[AgentDepsT]):
+    """The script tool of a step, with what it was described from."""
+
+    catalog: Catalog
+    wrapped_tools: Mapping[str, ToolsetTool[AgentDepsT]]
+
+
+@dataclasses.dataclass
+class ScriptToolset(WrapperToolset[AgentDepsT]):
+    """Made anew for every run."""
+
+    run: RunState
+    choice: Choice
+    _described: list[tuple[Catalog, str]] = dataclasses.field(default_factory=list[tuple[Catalog, str]], init=False, repr=False)
+
+    async def __aexit__(self, *args: Any) -> bool | None:
+        """Leave the toolset at the end of a run, however it ends: the worker is released."""
+        try:
+            return await self.wrapped.__aexit__(*args)
+        finally:
+            await self.run.end()
+
+    async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
+        """The tools of a step."""
+        tools = await self.wrapped.get_tools(ctx)
+        choice = self.choice
+        if choice.deferred_id is not None and choice.deferred_id not in ctx.active_capability_ids:
+            return tools
+        chosen = await select(ctx, choice.tools, tools)
+        self._check(tools)
+        shown = tools if choice.keep_tools else {name: tool for name, tool in tools.items() if name not in chosen}
+        catalog = Catalog.of(chosen, self.run.settings.namespace)
+        return {**shown, self.run.tool: self._script_tool(catalog, tools)}
+
+    def _check(self, tools: Mapping[str, ToolsetTool[AgentDepsT]]) -> None:
+        if self.run.tool in tools:
+            raise UserError(f"The agent has a tool named {self.run.tool!r} already: give ToolScript another `tool_name`.")
+        unknown = sorted(set(self.run.settings.limits.tool_budgets) - set(tools))
+        if unknown:
+            raise UserError(f"ToolScript: `tool_budgets` names {unknown[0]!r}, which is not a tool of the agent.")
+
+    def _script_tool(self, catalog: Catalog, tools: Mapping[str, ToolsetTool[AgentDepsT]]) -> _ScriptTool[AgentDepsT]:
+        if not self._described or self._described[0][0] != catalog:
+            self._described[:] = [(catalog, catalog.describe(self.run.settings.limits))]
+        return _ScriptTool(
+            toolset=self,
+            tool_def=ToolDefinition(
+                name=self.run.tool,
+                description=self._described[0][1],
+                parameters_json_schema=SCHEMA,
+                sequential=True,  # a conversation has one session
+                metadata={"code_arg_name": "code", "code_arg_language": "typescript"},
+                tool_kind=RUN_SCRIPT.id,
+            ),
+            max_retries=self.choice.max_retries,
+            args_validator=cast("SchemaValidatorProt", ARGUMENTS.validator),
+            catalog=catalog,
+            wrapped_tools=tools,
+        )
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
+    ) -> Any:
+        """Run a script, or call another tool."""
+        if not isinstance(tool, _ScriptTool):
+            return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        if ctx.in_durable_context:
+            raise UserError("ToolScript does not run inside of a durable workflow yet: its store is not the workflow's.")
+        if ctx.tool_manager is None:
+            raise UserError("ToolScript needs the tool manager of an agent run.")
+        manager = ToolManager(
+            toolset=self.wrapped, root_capability=ctx.tool_manager.root_capability, ctx=ctx, tools=dict(tool.wrapped_tools)
+        )
+        with self.run.script():
+            return await self._run_script(Script(self.run, ctx, tool.catalog, manager), tool_args, ctx)
+
+    async def _run_script(self, script: Script, arguments: Mapping[str, Any], ctx: RunContext[AgentDepsT]) -> Any:
+        verdict = self.run.verdicts.pop(ctx.tool_call_id or "", None)
+        if verdict is None and ctx.tool_call_approved:
+            verdict = Verdict(ToolApproved())
+        if verdict is not None:
+            answered = await script.answer(verdict)
+            if answered is not None:
+                return answered
+        self.run.check_failures()
+        return await script.start(arguments["code"], restart=arguments.get("restart", False))
