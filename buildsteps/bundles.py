@@ -34,6 +34,23 @@ def bootstrap(folder: Path) -> Path:
     return cache.once("bootstrap", cache.digest([name, text]), write) / name
 
 
+def data(folder: Path) -> Path:
+    """`NN_name.data/main.ts` run once; the JSON that it prints is `primordials.name` in the bootstrap file `NN_name.js`."""
+    number, _, word = folder.name.removesuffix(".data").partition("_")
+    name = f"{number}_{word}.js"
+
+    def make(work: Path) -> None:
+        cache.say(f"collecting {word}")
+        text = _deno(folder, ["run", "--quiet", "--no-prompt", "--frozen", "main.ts"])
+        json.loads(text)
+        (work / name).write_text(f"(native, primordials) => {{\nprimordials.{word} = {text};\n}}\n")
+        _collect_licences(folder, work / "licences")
+
+    made = cache.once("data", _key(folder), make) / name
+    _write_licences(made)
+    return made
+
+
 def _as_expression(module: str) -> str:
     """A bundled module with `export { x as default };` at its end, as an expression that calls its default export."""
     head, _, tail = module.rstrip().rpartition("export")
@@ -56,30 +73,31 @@ def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
     return made
 
 
+def _key(folder: Path) -> str:
+    inputs = sorted(p for p in folder.rglob("*") if p.is_file() and "node_modules" not in p.parts)
+    deno = importlib.metadata.version("deno")
+    return cache.digest([Path(__file__), deno, *(str(p.relative_to(folder)) for p in inputs), *inputs])
+
+
 def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
     cache.say(f"bundling {entry.parent.name}")
-    folder = entry.parent
+    command = ["bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
+    command += ["--minify"] if minify else []
+    _deno(entry.parent, [*command, entry.name])
+    _collect_licences(entry.parent, work / "licences")
+
+
+def _deno(folder: Path, arguments: list[str]) -> str:
+    """What deno prints in `folder`, whose lock file it must not change."""
     if not (folder / "deno.lock").exists():
         raise RuntimeError(f"{folder} needs a deno.lock: run `deno install` there once and commit it")
     environment = {**os.environ, "DENO_DIR": str(cache.directory() / "deno"), "DENO_NO_UPDATE_CHECK": "1"}
     environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
-    command = [
-        str(deno_program()),
-        "bundle",
-        "--quiet",
-        "--frozen",
-        "--platform",
-        platform,
-        "-o",
-        str(work / "bundle.js"),
-    ]
-    command += ["--minify"] if minify else []
-    done = subprocess.run(
-        [*command, entry.name], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode or not (work / "bundle.js").exists():
-        raise RuntimeError(f"deno bundle {entry} failed:\n{done.stderr[-3000:]}")
-    _collect_licences(folder, work / "licences")
+    command = [str(deno_program()), *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise RuntimeError(f"deno {arguments[0]} in {folder} failed:\n{done.stderr[-3000:]}")
+    return done.stdout
 
 
 def _collect_licences(folder: Path, target: Path) -> None:

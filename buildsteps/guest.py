@@ -46,9 +46,10 @@ def build() -> None:
 
 
 def bootstrap_files() -> list[Path]:
-    """`native/quickjs/bootstrap/NN_name.js` and the bundles `NN_name.bundle/` beside them, in name order."""
+    """`native/quickjs/bootstrap/NN_name.js`, and what is made of `NN_name.bundle/` and `NN_name.data/` beside them, in name order."""
     folder = NATIVE / "bootstrap"
     files = [*folder.glob("*.js"), *(bundles.bootstrap(p) for p in sorted(folder.glob("*.bundle")))]
+    files += [bundles.data(p) for p in sorted(folder.glob("*.data"))]
     return sorted(files, key=lambda path: path.name)
 
 

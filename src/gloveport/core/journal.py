@@ -78,13 +78,12 @@ class Digest:
             if isinstance(message, Call):
                 self._update(b"call", message.n.encode("utf-8", "surrogatepass"), bytes(message.a))
             elif isinstance(message, DoneMessage):
-                self._update(b"done", b"" if isinstance(message.v, msgspec.UnsetType) else bytes(message.v))
+                self._update(b"done", b"", b"" if isinstance(message.v, msgspec.UnsetType) else bytes(message.v))
             elif isinstance(message, FailMessage):
                 self._update(b"fail", message.kind.encode(), message.name.encode("utf-8", "surrogatepass"))
 
-    def _update(self, *parts: bytes) -> None:
-        lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
-        self.value = hashlib.sha256(b"".join((self.value, lengths, *parts))).digest()
+    def _update(self, kind: bytes, name: bytes, data: bytes) -> None:
+        self.value = hashlib.sha256(b"%b%b%d %d %b%b" % (self.value, kind, len(name), len(data), name, data)).digest()
 
 
 class Journal:

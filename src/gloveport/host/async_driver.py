@@ -38,13 +38,14 @@ class AsyncDriver(Driver):
             return stop.value
 
     async def _perform(self, command: Any) -> Any:
-        if isinstance(command, GUEST_COMMANDS):
+        kind = type(command)
+        if kind in GUEST_COMMANDS:
             return await self.need_link().perform_async(command)
-        if isinstance(command, Await):
+        if kind is Await:
             return await self._await(command.timeout)
-        if isinstance(command, Compile):
+        if kind is Compile:
             return await self.compiler.compile_async(command.source)
-        if isinstance(command, Boot):
+        if kind is Boot:
             self.release()
             self.link = await self.engine.open_async()
             return None

@@ -12,7 +12,7 @@ from ..tools.bridge import Prepared, ToolBridge
 
 __all__ = ("GUEST_COMMANDS", "Compiler", "Driver", "Engine")
 
-GUEST_COMMANDS = (Step, Replay, Dump, Load)
+GUEST_COMMANDS = frozenset((Step, Replay, Dump, Load))
 """The commands that go to the guest."""
 
 

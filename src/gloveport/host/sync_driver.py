@@ -42,13 +42,14 @@ class SyncDriver(Driver):
             return stop.value
 
     def _perform(self, command: Any) -> Any:
-        if isinstance(command, GUEST_COMMANDS):
+        kind = type(command)
+        if kind in GUEST_COMMANDS:
             return self.need_link().perform(command)
-        if isinstance(command, Await):
+        if kind is Await:
             return self._await(command.timeout)
-        if isinstance(command, Compile):
+        if kind is Compile:
             return self.compiler.compile(command.source)
-        if isinstance(command, Boot):
+        if kind is Boot:
             self.release()
             self.link = self.engine.open()
             return None

@@ -19,6 +19,7 @@ from ...core.seal import MIN_KEY
 from ...policy import DEFAULT_TIMEOUT, MAX_INFLIGHT, MIB, Isolation, Limits, SandboxMode
 from ...stores import MemoryStore, SQLiteStore, Store
 from . import history
+from .catalog import Descriptions
 from .ledger import Ledger, RecentStore, Unreadable
 from .runs import RunState
 from .sessions import Settings
@@ -111,6 +112,7 @@ class ToolScript(AbstractCapability[AgentDepsT]):
         self._ledger = Ledger(
             self.store, self.key, self.id or "tool_script", expires=self.expires, max_bytes=self.max_journal_bytes
         )
+        self._descriptions = Descriptions(self._settings.limits)
         self._run = self._make_run()
 
     def _make_settings(self) -> Settings:
@@ -161,6 +163,7 @@ class ToolScript(AbstractCapability[AgentDepsT]):
             keep_tools=self.keep_tools,
             max_retries=self.max_retries,
             deferred_id=self.id if self.defer_loading else None,
+            descriptions=self._descriptions,
         )
         return ScriptToolset(toolset, self._run, choice)
 

@@ -17,7 +17,7 @@ from ...tools.names import identifier
 from ...tools.prompt import describe_tools
 from .nested import Bridge
 
-__all__ = ("Catalog", "is_eligible", "select", "tool_entries")
+__all__ = ("Catalog", "Descriptions", "is_eligible", "select", "tool_entries")
 
 _CONTROL_KINDS: Final = frozenset({"tool-search", "capability-load"})
 
@@ -101,3 +101,18 @@ class Catalog:
         """The functions that the code mentions and the session, which began with the `known` tools, does not have."""
         words = set(re.findall(r"[\w$]+", code))
         return [name for name in self.definitions if name not in known and identifier(name) in words]
+
+
+class Descriptions:
+    """The text for the functions of the last step, which are mostly those of the next one too."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._last: tuple[Catalog, str] | None = None
+
+    def of(self, catalog: Catalog) -> str:
+        """The text. Any thread may ask."""
+        last = self._last
+        if last is None or last[0] != catalog:
+            last = self._last = (catalog, catalog.describe(self._limits))
+        return last[1]

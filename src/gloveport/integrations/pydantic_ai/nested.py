@@ -178,7 +178,7 @@ def deferral(held: Held, metadata: dict[str, Any]) -> ApprovalRequired | CallDef
         return ApprovalRequired(metadata)
     deferred = CallDeferred(metadata)
     if held.kind == "question" and hasattr(deferred, "kind"):
-        deferred.kind = "question"
+        cast("Any", deferred).kind = "question"  # 2.62 has no such argument
     return deferred
 
 

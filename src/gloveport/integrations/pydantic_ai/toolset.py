@@ -12,7 +12,7 @@ from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefiniti
 from pydantic_ai.toolsets import WrapperToolset
 from pydantic_ai.toolsets.abstract import SchemaValidatorProt, ToolsetTool
 
-from .catalog import Catalog, select
+from .catalog import Catalog, Descriptions, select
 from .kind import ARGUMENTS, RUN_SCRIPT, SCHEMA
 from .runs import RunState
 from .script import Script
@@ -30,6 +30,7 @@ class Choice:
     max_retries: int
     deferred_id: str | None
     """The capability's id, if it has to be loaded by the model first."""
+    descriptions: Descriptions
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -46,7 +47,6 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
 
     run: RunState
     choice: Choice
-    _described: list[tuple[Catalog, str]] = dataclasses.field(default_factory=list[tuple[Catalog, str]], init=False, repr=False)
 
     async def __aexit__(self, *args: Any) -> bool | None:
         """Leave the toolset at the end of a run, however it ends: the worker is released."""
@@ -75,13 +75,11 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
             raise UserError(f"ToolScript: `tool_budgets` names {unknown[0]!r}, which is not a tool of the agent.")
 
     def _script_tool(self, catalog: Catalog, tools: Mapping[str, ToolsetTool[AgentDepsT]]) -> _ScriptTool[AgentDepsT]:
-        if not self._described or self._described[0][0] != catalog:
-            self._described[:] = [(catalog, catalog.describe(self.run.settings.limits))]
         return _ScriptTool(
             toolset=self,
             tool_def=ToolDefinition(
                 name=self.run.tool,
-                description=self._described[0][1],
+                description=self.choice.descriptions.of(catalog),
                 parameters_json_schema=SCHEMA,
                 sequential=True,  # a conversation has one session
                 metadata={"code_arg_name": "code", "code_arg_language": "typescript"},

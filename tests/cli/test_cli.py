@@ -1,0 +1,198 @@
+"""The command line: output, exit codes, and what each verb does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gloveport import AgentSandbox, __version__
+from gloveport.cli import main
+from gloveport.stores import Record, SQLiteStore
+
+
+@pytest.fixture
+def cli(capsys):
+    def run(*argv):
+        try:
+            code = main([str(part) for part in argv])
+        except SystemExit as stop:
+            code = stop.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_version_and_help(cli):
+    assert cli("--version") == (0, f"gloveport {__version__}\n", "")
+    code, out, _ = cli("--help")
+    assert code == 0
+    for verb in ("run", "sessions", "demo", "doctor", "bench", "prune"):
+        assert verb in out
+        assert cli(verb, "--help")[0] == 0
+
+
+def test_run_prints_the_result_and_the_output_apart(cli):
+    code, out, err = cli("run", "-c", "console.log('hi'); const n: number = 41; return {n: n + 1}", "--isolation", "inline")
+    assert (code, json.loads(out), err) == (0, {"n": 42}, "hi\n")
+
+
+def test_run_reads_files_and_standard_input(cli, tmp_path, monkeypatch):
+    file = tmp_path / "code.ts"
+    file.write_text("return 'é'")
+    assert cli("run", file, "--isolation", "inline")[:2] == (0, '"é"\n')
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO("return 7"))
+    assert cli("run", "-", "--isolation", "inline")[:2] == (0, "7\n")
+
+
+def test_run_json_is_the_whole_result(cli):
+    code, out, err = cli("run", "--json", "-c", "console.log('x'); null.y", "--isolation", "inline")
+    data = json.loads(out)
+    assert (code, data["status"], data["stdout"], data["error_type"], data["line"]) == (1, "Failed", "x\n", "TypeError", 1)
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["-c", "throw 1"], 1),
+        (["-c", "return 1 +"], 1),
+        (["-c", "for (;;);", "--timeout", "0.2"], 3),
+        (["-c", "return 'x'.repeat(2000)", "--max-result", "1K"], 3),
+        (["-c", "const a = []; for (;;) a.push(new Uint8Array(1e6))", "--max-memory", "16M"], 3),
+        (["-c", "export const x = 1"], 2),
+        (["no-such-file.js"], 2),
+        (["-c", "1", "--timeout", "0"], 2),
+        (["-c", "1", "--max-memory", "lots"], 2),
+        (["-c", "1", "--engine", "v9"], 2),
+        ([], 2),
+    ],
+)
+def test_exit_codes(cli, argv, code):
+    assert cli("run", *argv, "--isolation", "inline")[0] == code
+
+
+def test_a_missing_jail_is_its_own_exit_code(cli, monkeypatch):
+    from gloveport.engines.wasm import pool
+    from gloveport.errors import SandboxUnavailableError
+
+    def refuse(self, *args):
+        raise SandboxUnavailableError("no user namespaces here")
+
+    monkeypatch.setattr(pool.WorkerPool, "take", refuse)
+    code, _, err = cli("run", "-c", "1")
+    assert code == 4
+    assert "no user namespaces here" in err
+
+
+def test_run_is_repeatable_with_seed_and_clock(cli):
+    argv = ["run", "-c", "return [Math.random(), Date.now()]", "--seed", "5", "--clock", "1000", "--isolation", "inline"]
+    assert cli(*argv) == cli(*argv)
+    assert json.loads(cli(*argv)[1])[1] == 1_000_000
+
+
+def test_doctor(cli):
+    code, out, _ = cli("doctor", "--json")
+    report = json.loads(out)
+    assert (code == 0) == report["ok"]
+    names = {check["name"] for check in report["checks"]}
+    assert {"guest", "compiler", "session", "jail: seccomp", "jail: landlock", "jail: self-test"} <= names
+    assert all(check["fix"] for check in report["checks"] if not check["ok"])
+    assert "seccomp" in cli("doctor")[1]
+
+
+def test_sessions_lists_what_waits_and_shows_it_with_the_key(cli, tmp_path):
+    key = b"k" * 32
+    path, key_file = tmp_path / "store.db", tmp_path / "key"
+    key_file.write_bytes(key)
+    with AgentSandbox({"mail": lambda to: 1}, isolation="inline", max_tool_calls=3) as session:
+        session.start("await mail('ada@example.org')")
+        blob = session.dump(key, associated_data=b"t1")
+    store = SQLiteStore(path)
+    store.put(Record(key="s1", blob=blob, spent=1, pending="mail", label="order 7"), expect=None)
+    store.close()
+    code, out, _ = cli("sessions", "list", "--store", path, "--json")
+    (row,) = json.loads(out)
+    assert (code, row["key"], row["pending"], row["calls"], row["label"]) == (0, "s1", "mail", 1, "order 7")
+    assert "waits at mail" in cli("sessions", "list", "--store", path)[1]
+    code, out, _ = cli("sessions", "show", "s1", "--store", path, "--key-file", key_file, "--associated-data", "t1", "--json")
+    shown = json.loads(out)
+    assert (shown["waiting"], shown["calls_remaining"]) == ([{"tool": "mail", "arguments": ["ada@example.org"]}], 2)
+    assert cli("sessions", "show", "s1", "--store", path, "--key-file", key_file)[0] == 5  # other associated data
+    assert cli("sessions", "show", "nobody", "--store", path)[0] == 5
+    assert cli("sessions", "list", "--store", tmp_path / "none.db")[0] == 2
+
+
+def test_prune_removes_what_is_not_used(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with AgentSandbox({}, isolation="inline") as session:
+        session.run("return 1")
+    folder = tmp_path / "gloveport"
+    old = folder / "guest-of-another-build"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    old.write_bytes(b"x" * 1000)
+    import os
+
+    os.utime(old, (0, 0))
+    code, out, _ = cli("prune", "--dry-run")
+    assert (code, str(old) in out, old.exists()) == (0, True, True)
+    assert "freed 1000 bytes in 1 files" in cli("prune")[1]
+    assert not old.exists()
+
+
+def test_the_demo_plays_to_its_end():
+    done = subprocess.run([sys.executable, "-m", "gloveport", "demo"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for line in ("paused: send_email", "restored: no tool was called again", 'approved branch: {"told": ["Grace"]', "not sent: PermissionError"):
+        assert line in done.stdout
+    assert done.stdout.count(" ms  ") >= 10
+
+
+def test_the_bench_has_rows_bars_and_an_exit_code(capsys):
+    from gloveport.bench.report import Row, median_of, show
+
+    good = Row(name="a", ours=1.0, unit="s", peer="p", peer_value=4.0, ratio=0.25, bar=0.5, ok=True)
+    bad = Row(name="b", ours=3.0, unit="s", peer="p", peer_value=4.0, ratio=0.75, bar=0.5, ok=False)
+    assert show([good], as_json=True, check=True) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0].keys() == {
+        "name", "ours", "unit", "peer", "peer_value", "ratio", "bar", "ok",
+    }
+    assert show([good, bad], as_json=False, check=True) == 1
+    assert "b " in capsys.readouterr().err.splitlines()[-1]
+    assert show([good, bad], as_json=False, check=False) == 0
+    taken = []
+    assert median_of(3, lambda: taken.append("x") or 1.0, lambda: taken.append("y") or 2.0) == [1.0, 2.0]
+    assert taken == ["x", "y"] * 3
+
+
+def test_the_bench_measures(monkeypatch):
+    import gloveport
+    from gloveport.bench.probes import Probes
+
+    probes = Probes(gloveport, {"isolation": "inline"})
+    try:
+        assert all(
+            value > 0
+            for value in (
+                probes.create(),
+                probes.warm_run(2),
+                probes.tool_call(5),
+                probes.tools_at_once(5),
+                probes.overlap(),
+                probes.value_1mb(),
+                probes.warm_run_async(2),
+                probes.tool_call_async(5),
+                probes.tool_call_async_thread(5),
+                probes.dump("3"),
+                probes.load("3+"),
+                probes.blob_bytes("3"),
+                probes.crowd(2),
+            )
+        )
+    finally:
+        probes.close()

@@ -1,0 +1,64 @@
+"""Every example of the documents runs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples(page):
+    """The blocks of a page run in order in one namespace; `#>` lines are what `print` gave."""
+    if page.name == "pydantic-ai.md":
+        pytest.importorskip("pydantic_ai")
+    names = {"__name__": "example"}
+    for block in BLOCK.findall(page.read_text("utf-8")):
+        expected = re.findall(r"^\s*#> ?(.*)$", block, re.MULTILINE)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(block, str(page), "exec"), names)
+        if expected:
+            assert out.getvalue().splitlines() == expected
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ROOT.glob("*.md")], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_ci_runs_the_readmes_test_command():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"^```sh\n(.*?)\n```", readme, re.DOTALL | re.MULTILINE)
+    test = next(command for command in commands if "pytest" in command)
+    ci = (ROOT / ".ci" / "run").read_text("utf-8")
+    assert test.replace("python3 -m venv", '"$PYTHON" -m venv') in ci
+
+
+def test_every_verb_and_option_of_sessions_is_documented():
+    from gloveport.cli import _VERBS
+    from gloveport.host.options import SessionOptions
+
+    cli = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    for verb in _VERBS:
+        assert f"gloveport {verb}" in cli
+    assert SessionOptions.__doc__
+
+
+def test_the_bars_of_the_bench_are_the_promises_of_the_specification():
+    from gloveport.bench.sessions import BARS
+
+    text = (ROOT / "SPECIFICATION.md").read_text("utf-8")
+    for bars in BARS.values():
+        for bar in bars.values():
+            shown = f"1/{round(1 / bar)}" if bar < 0.55 else f"{bar:g}"
+            assert shown in text, shown
