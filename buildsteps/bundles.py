@@ -34,21 +34,25 @@ def bootstrap(folder: Path) -> Path:
     return cache.once("bootstrap", cache.digest([name, text]), write) / name
 
 
-def data(folder: Path) -> Path:
-    """`NN_name.data/main.ts` run once; the JSON that it prints is `primordials.name` in the bootstrap file `NN_name.js`."""
-    number, _, word = folder.name.removesuffix(".data").partition("_")
-    name = f"{number}_{word}.js"
+def data(folder: Path) -> list[Path]:
+    """`NN_name.data/main.ts` run once. Each line that it prints is a JSON array, of keys and then a value, and becomes a bootstrap
+    file that sets `primordials.name.key.key = value`: one by one, so that the guest's memory need not be large for it."""
+    word = folder.name.removesuffix(".data").partition("_")[2]
 
     def make(work: Path) -> None:
         cache.say(f"collecting {word}")
-        text = _deno(folder, ["run", "--quiet", "--no-prompt", "--frozen", "main.ts"])
-        json.loads(text)
-        (work / name).write_text(f"(native, primordials) => {{\nprimordials.{word} = {text};\n}}\n")
+        lines = _deno(folder, ["run", "--quiet", "--no-prompt", "--frozen", "main.ts"]).splitlines()
+        for i, line in enumerate(lines):
+            *path, last, value = (json.dumps(part, ensure_ascii=False) for part in json.loads(line))
+            target = "".join(f"at = at[{key}] ??= {{}}; " for key in path)
+            text = f"(native, primordials) => {{ let at = primordials.{word} ??= {{}}; {target}at[{last}] = {value}; }}\n"
+            (work / f"{folder.stem}_{i:03}.js").write_text(text)
         _collect_licences(folder, work / "licences")
 
-    made = cache.once("data", _key(folder), make) / name
-    _write_licences(made)
-    return made
+    made = cache.once("data", _key(folder), make)
+    files = sorted(made.glob("*.js"))
+    _write_licences(files[0])
+    return files
 
 
 def _as_expression(module: str) -> str:

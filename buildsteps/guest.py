@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from . import bake, bundles, cache, fetch
+from . import bake, bundles, cache, fetch, patches
 
 FORMAT = 1
 """Of the wire protocol and of images; a host refuses a guest of another format."""
@@ -29,7 +30,7 @@ def build() -> None:
     """`_native/guest.wasm` and `guest.json`, from cache when nothing changed."""
     sources = sorted([*NATIVE.glob("*.c"), *NATIVE.glob("*.h")])
     zig = importlib.metadata.version("ziglang")
-    compiled_key = cache.digest([fetch.QUICKJS.sha256, zig, *FLAGS, *ENGINE_UNITS, *sources])
+    compiled_key = cache.digest([fetch.QUICKJS.sha256, Path(patches.__file__), zig, *FLAGS, *ENGINE_UNITS, *sources])
     compiled = cache.once("compiled", compiled_key, _compile) / "guest.wasm"
     boot = bootstrap_files()
     baked_key = cache.digest([compiled_key, Path(bake.__file__), *boot])
@@ -49,12 +50,14 @@ def bootstrap_files() -> list[Path]:
     """`native/quickjs/bootstrap/NN_name.js`, and what is made of `NN_name.bundle/` and `NN_name.data/` beside them, in name order."""
     folder = NATIVE / "bootstrap"
     files = [*folder.glob("*.js"), *(bundles.bootstrap(p) for p in sorted(folder.glob("*.bundle")))]
-    files += [bundles.data(p) for p in sorted(folder.glob("*.data"))]
+    files += [file for p in sorted(folder.glob("*.data")) for file in bundles.data(p)]
     return sorted(files, key=lambda path: path.name)
 
 
 def _compile(work: Path) -> None:
-    engine = fetch.sdist(fetch.QUICKJS) / "upstream-quickjs"
+    engine = work / "engine"
+    shutil.copytree(fetch.sdist(fetch.QUICKJS) / "upstream-quickjs", engine)
+    patches.apply(engine)
     cache.say("compiling the guest (half a minute)")
     flags = [flag.format(engine=engine, native=NATIVE) if "{" in flag else flag for flag in FLAGS]
     command = [sys.executable, "-m", "ziglang", "cc", *flags, f"-I{engine}", f"-I{NATIVE}", str(NATIVE / "guest.c")]
@@ -62,6 +65,7 @@ def _compile(work: Path) -> None:
     done = subprocess.run([*command, "-o", str(work / "guest.wasm")], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"the guest does not compile:\n{done.stderr[-4000:]}")
+    shutil.rmtree(engine)
 
 
 def _bake(compiled: Path, boot: list[Path], work: Path) -> None:

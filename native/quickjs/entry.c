@@ -126,6 +126,18 @@ EXPORT("boot") int boot(uint32_t n)
     return 0;
 }
 
+/* What is in the image stays for the whole session, so the collector need not walk it: some ten thousand objects, whose
+ * reference counts it would write, which makes a private copy of every page that they are on. References from here count as
+ * references from outside. A cycle through such an object that the guest lets go of is not found: bounded by the guest's memory. */
+static struct list_head baked_objects;
+
+static void exempt_baked_objects(void)
+{
+    baked_objects = rt->gc_obj_list;
+    baked_objects.next->prev = baked_objects.prev->next = &baked_objects;
+    init_list_head(&rt->gc_obj_list);
+}
+
 /* After the last bootstrap file: remember the builtin names, forget `native`, and tidy up before the image is taken. */
 EXPORT("boot_end") int boot_end(void)
 {
@@ -144,6 +156,7 @@ EXPORT("boot_end") int boot_end(void)
     unhandled_clear();
     console_reset(0);
     JS_RunGC(rt);
+    exempt_baked_objects();
     out_reset();
     io.clock_reads = 0;
     io.heap_pages = heap_end;

@@ -162,7 +162,7 @@ def test_memory_is_given_back_by_a_reset(session: Session) -> None:
     session.run("globalThis.a = new Uint8Array(30 * 2 ** 20).fill(1); await tool()")
     session.guest.reset()
     session.guest.step(options())
-    assert session.value("return new Uint8Array(40 * 2 ** 20).every(x => x === 0)") is True
+    assert session.value("return new Uint8Array(40 * 2 ** 20).indexOf(1)") == -1
 
 
 # ── stack ──

@@ -201,7 +201,8 @@ def test_limits_of_the_session_are_passed_on_also_to_a_stored_one(options: dict[
 def test_calls_over_the_window_wait():
     for most in (2, 5):
         mail = Mail()
-        agent = mail.add_to(agent_of("return await Promise.all([1, 2, 3, 4, 5].map(n => slow({n})))", capability=ToolScript(max_inflight=most)))
+        capability = ToolScript(max_inflight=most)
+        agent = mail.add_to(agent_of("return await Promise.all([1, 2, 3, 4, 5].map(n => slow({n})))", capability=capability))
         assert contents(agent.run_sync("x")) == [[1, 2, 3, 4, 5]]
         assert mail.most == most
 

@@ -48,14 +48,33 @@
     return out;
   };
 
-  // Each decoder: (bytes, fatal, stream) -> [text or null when ill-formed, bytes used].
+  // Each decoder: (bytes, fatal, stream) -> {text, used: number of bytes}, null when ill-formed and `fatal`.
+  const utf8 = (bytes, fatal, stream) => {
+    const pair = utf8Decode(bytes, fatal, stream);
+    return pair === null ? null : { __proto__: null, text: pair[0], used: pair[1] };
+  };
   const windows1252 = (bytes) => {
-    const n = bytes.length, units = new Uint16Array(n);
+    const n = bytes.length;
+    let at = 0;
+    while (at < n && bytes[at] < 0x80) at++;
+    if (at === n) return utf8(bytes, false, false);
+    const wide = new Uint8Array(n * 3); // as UTF-8, which becomes text at once
+    let to = 0;
     for (let i = 0; i < n; i++) {
-      const b = bytes[i];
-      units[i] = b >= 0x80 && b < 0xA0 ? charCodeAt(WINDOWS_1252, b - 0x80) : b;
+      const b = bytes[i], u = b >= 0x80 && b < 0xA0 ? charCodeAt(WINDOWS_1252, b - 0x80) : b;
+      if (u < 0x80) {
+        wide[to++] = u;
+      } else if (u < 0x800) {
+        wide[to++] = 0xC0 | u >> 6;
+        wide[to++] = 0x80 | u & 63;
+      } else {
+        wide[to++] = 0xE0 | u >> 12;
+        wide[to++] = 0x80 | u >> 6 & 63;
+        wide[to++] = 0x80 | u & 63;
+      }
     }
-    return { __proto__: null, text: unitsText(units, n), used: n };
+    const made = new Uint8Array(primordials.bufferOf(wide), 0, to);
+    return { __proto__: null, text: utf8Decode(made, false, false)[0], used: n };
   };
   const utf16 = (big) => (bytes, fatal, stream) => {
     const length = bytes.length, units = new Uint16Array((length >> 1) + 1);
@@ -86,10 +105,6 @@
       at = length;
     }
     return { __proto__: null, text: unitsText(units, n), used: at };
-  };
-  const utf8 = (bytes, fatal, stream) => {
-    const pair = utf8Decode(bytes, fatal, stream);
-    return pair === null ? null : { __proto__: null, text: pair[0], used: pair[1] };
   };
   const decoders = { __proto__: null, 'utf-8': utf8, 'windows-1252': windows1252, 'utf-16le': utf16(false), 'utf-16be': utf16(true) };
 

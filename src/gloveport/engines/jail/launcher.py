@@ -20,6 +20,9 @@ SCRATCH: Final = "/.scratch"
 """The private directory of the program, when it has one."""
 
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
+_OWN_MAPS: Final = "/proc/self/maps"
+"""The one file of `/proc` that a program keeps, and only its own: the C library finds the main thread's stack there
+(pthread_getattr_np(3)), and Deno's type stripper panics without it at the first `if` of a source (seen with deno 2.9.8)."""
 _ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
 
 
@@ -80,7 +83,7 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     scratch: int = order["scratch_bytes"]
     programs = [program, loader] if loader else [program]
     rights = [landlock.Rule(path, landlock.EXECUTE) for path in programs]
-    rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable)]
+    rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable, _OWN_MAPS)]
     rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in _DEVICES]
     if scratch:
         rights.append(landlock.Rule(SCRATCH, landlock.READ | landlock.WRITE))
@@ -94,13 +97,13 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     ]
     if order["memory_bytes"]:
         limits.append((resource.RLIMIT_DATA, order["memory_bytes"]))
-    shown = dict.fromkeys((*programs, *libraries, *readable, *_DEVICES))
+    shown = dict.fromkeys((*programs, *libraries, *readable, *_DEVICES, _OWN_MAPS))
     return enter.Profile(
         "program",
         filters.executed,
         rights=rights,
         readable=tuple(shown),
-        links=(("/proc/self/exe", program),),  # programs look here for themselves; there is no other /proc
+        links=(("/proc/self/exe", program),),  # programs look here for themselves
         scratch=SCRATCH,
         scratch_bytes=scratch,
         limits=limits,

@@ -1,0 +1,2 @@
+// {"timeout": 0.5, "expect": {"status": ["Failed", "Succeeded"]}}
+let x = 3n; for (let i = 0; i < 22; i++) x *= x; return x.toString().length

@@ -1,0 +1,2 @@
+// {"expect": {"status": ["Failed", "Succeeded"]}}
+let v = 1; for (let i = 0; i < 1e5; i++) v = [v]; return JSON.stringify(v).length

@@ -1,0 +1,2 @@
+// {"expect": {"error_type": ["RangeError", "InternalError"]}}
+const f = () => f() + 1; return f()

@@ -1,0 +1,2 @@
+// {"expect": {"error_type": ["Error"]}}
+class RuntimeTimeout extends Error {}; RuntimeTimeout.prototype.name = 'RuntimeTimeout'; throw new RuntimeTimeout('x')

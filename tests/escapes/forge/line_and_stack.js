@@ -1,0 +1,2 @@
+// {"expect": {"status": ["Failed"]}}
+const e = new Error('x'); e.stack = '    at <run>:999999999999999999:1\n'; throw e

@@ -1,0 +1,2 @@
+// {"expect": {"error_type": ["ReferenceError"]}}
+return await delete_everything()

@@ -1,0 +1,2 @@
+// {"expect": {"status": "Succeeded", "result": {"$": "bytes", "v": "!!!"}}}
+return {$: 'bytes', v: '!!!'}

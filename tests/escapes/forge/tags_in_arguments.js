@@ -1,0 +1,2 @@
+// {"expect": {"calls": [["t", [{"$": "bigint", "v": "x"}]]]}}
+return await t({$: 'bigint', v: 'x'}).then(() => 1)

@@ -1,0 +1,2 @@
+// {"expect": {"status": ["Succeeded", "Failed"]}}
+function f() { return f.caller } return String(f())

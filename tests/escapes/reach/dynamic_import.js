@@ -1,0 +1,2 @@
+// {"expect": {"error_type": ["SyntaxError"]}}
+return await import('fs')

@@ -1,0 +1,2 @@
+// {"expect": {"status": "Failed"}}
+return await (0, eval)("import('os')")

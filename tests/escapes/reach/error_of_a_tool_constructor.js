@@ -1,0 +1,2 @@
+// {"expect": {"status": "Succeeded", "result": "undefined"}}
+try { await fail() } catch (e) { return e.constructor.constructor('return typeof process')() }

@@ -1,0 +1,2 @@
+// {"expect": {"status": "Succeeded", "result": []}}
+return ['process','require','module','Deno','Bun','std','os','scriptArgs','print','load','read','readFile','Worker','importScripts','WebAssembly','SharedArrayBuffer','fetch','XMLHttpRequest','WebSocket','bjson','navigator','performance.timing'].filter(n => { try { return typeof (0, eval)(n) !== 'undefined' && n !== 'performance.timing' } catch { return false } })

@@ -1,0 +1,2 @@
+// {"expect": {"error_type": ["SyntaxError", "TypeError"]}}
+return __gloveport_publish({x: [() => 1]})

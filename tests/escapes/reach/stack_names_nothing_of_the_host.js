@@ -1,0 +1,2 @@
+// {"expect": {"status": "Succeeded", "result": false}}
+try { null.x } catch (e) { return /gloveport|boot|\/|python/.test(e.stack) }

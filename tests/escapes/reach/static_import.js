@@ -1,0 +1,3 @@
+// {"expect": {"error_type": ["SyntaxError"]}}
+import os from 'os'
+return os

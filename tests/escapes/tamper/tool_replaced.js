@@ -1,0 +1,2 @@
+// {"expect": {"calls": [], "result": "mine"}}
+globalThis.t = () => 'mine'; return await globalThis.t(1)
