@@ -17,6 +17,7 @@ Span = Literal["gloveport.run", "gloveport.dump", "gloveport.load", "gloveport.f
 ATTRIBUTES: Final = frozenset(
     {"gloveport.engine", "gloveport.isolation", "gloveport.status", "gloveport.error_code", "gloveport.tool_calls"}
 )
+"""Every attribute there is. Statuses are `Succeeded`, `Failed` and `Paused`; error codes are those of `errors.py`."""
 
 _tracer: Any = None
 _looked = False

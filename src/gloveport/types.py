@@ -160,7 +160,7 @@ Step = ToolCall | Done | Failed
 
 def json_data(value: Any) -> Any:
     """A value of a run as JSON data: bytes as base64 text, dates as ISO 8601, sets as lists, NaN and infinities as null."""
-    kind: type[Any] = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if value is None or kind is str or kind is bool or kind is int:
         return value
     if kind is float:

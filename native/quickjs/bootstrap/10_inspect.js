@@ -248,7 +248,9 @@
           const proto = protoOf(value);
           const tag = proto === null ? undefined : ownData(proto, primordials.SymbolToStringTag);
           if (typeof tag === 'string' && tag !== '' && tag !== name) open = `${label('Object')} [${tag}] {`;
-          properties(entries, value, depth, false, null);
+          const shown = name === 'Object' || proto === null ? null : primordials.shown(value);
+          if (typeof shown === 'string') push(entries, shown);
+          else properties(entries, shown ?? value, depth, false, null);
           return layout(entries, open, '}', false);
         }
       }
@@ -303,6 +305,8 @@
     return walk(value, 0);
   };
 
+  // What to show of an instance of a class of the platform: its properties as an object, or text; null for anything else.
+  primordials.shown = () => null;
   primordials.capital = (type) =>
     type === 'bigint' ? 'BigInt' : type === 'number' ? 'Number' : type === 'string' ? 'String'
       : type === 'boolean' ? 'Boolean' : 'Symbol';

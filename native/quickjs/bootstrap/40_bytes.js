@@ -48,12 +48,25 @@
     }
   };
 
-  // Classes of the platform whose instances hold hidden state: each file adds a predicate, structuredClone refuses them.
+  // Classes of the platform whose instances hold hidden state: each file adds a test for its own, and what to show of one (an
+  // object of properties, or text) when console prints it. structuredClone refuses them.
   const brands = p.list();
-  p.addBrand = (test) => p.push(brands, test);
-  p.isPlatform = (value) => {
-    for (let i = 0; i < brands.n; i++) if (brands[i](value)) return true;
-    return false;
+  p.addBrand = (test, show) => p.push(brands, { __proto__: null, test, show });
+  const brandOf = (value) => {
+    for (let i = brands.n - 1; i >= 0; i--) if (brands[i].test(value)) return brands[i]; // subclasses come later
+    return null;
+  };
+  p.isPlatform = (value) => brandOf(value) !== null;
+  p.shown = (value) => {
+    try {
+      const brand = brandOf(value);
+      return brand === null || brand.show === undefined ? null : brand.show(value);
+    } catch { // an object that the guest made to look like one
+      return null;
+    }
+  };
+  p.setOwn = (object, key, value) => {
+    p.defineProperty(object, key, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   };
 
   // An options bag: undefined and null are an empty one (https://webidl.spec.whatwg.org/#es-dictionary).

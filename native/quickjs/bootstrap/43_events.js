@@ -61,7 +61,9 @@
       passiveCall = (event, passive) => { event.#passive = passive; };
       typeOf = (event) => event.#type;
       isEvent = (value) => typeof value === 'object' && value !== null && #type in value;
-      primordials.addBrand(isEvent);
+      primordials.addBrand(isEvent, (event) => ({
+        type: event.#type, cancelable: event.#cancelable, defaultPrevented: event.#canceled, timeStamp: event.#time,
+      }));
     }
   }
   const phases = { __proto__: null, NONE, CAPTURING_PHASE: 1, AT_TARGET, BUBBLING_PHASE: 3 };
@@ -234,6 +236,7 @@
       this.#reason = reason === undefined ? new DOMException('This operation was aborted', 'AbortError') : reason;
     }
     static {
+      primordials.addBrand((value) => #aborted in value, (signal) => ({ aborted: signal.#aborted }));
       isSignal = (value) => typeof value === 'object' && value !== null && #aborted in value;
       isAborted = (signal) => signal.#aborted;
       reasonOf = (signal) => signal.#reason;
@@ -269,7 +272,7 @@
     #signal = new AbortSignal(MAKE);
     get signal() { return this.#signal; }
     abort(reason = undefined) { abort(this.#signal, reason); }
-    static { primordials.addBrand((value) => #signal in value); }
+    static { primordials.addBrand((value) => #signal in value, (controller) => ({ signal: controller.#signal })); }
   }
   for (const Class of [Event, CustomEvent, EventTarget, AbortSignal, AbortController]) primordials.platformClass(Class, Class.name);
 }

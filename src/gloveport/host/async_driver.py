@@ -20,7 +20,6 @@ class AsyncDriver(Driver):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._waiter: asyncio.Future[None] | None = None
 
     async def drive(self, steps: Generator[Any, Any, Any]) -> Any:
@@ -38,7 +37,7 @@ class AsyncDriver(Driver):
             return stop.value
 
     async def _perform(self, command: Any) -> Any:
-        kind = type(command)
+        kind = type(command)  # pyright: ignore[reportUnknownVariableType]
         if kind in GUEST_COMMANDS:
             return await self.need_link().perform_async(command)
         if kind is Await:
@@ -90,7 +89,7 @@ class AsyncDriver(Driver):
     def _start_task(
         self, loop: asyncio.AbstractEventLoop, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]
     ) -> None:
-        self._tasks[prepared.call_id] = loop.create_task(self._run_tool(prepared, coroutine))
+        prepared.handle = loop.create_task(self._run_tool(prepared, coroutine))
 
     async def _run_tool(self, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]) -> None:
         try:
@@ -100,20 +99,14 @@ class AsyncDriver(Driver):
         self._arrived(prepared, value, error)
 
     def _arrived(self, prepared: Prepared, value: Any, error: BaseException | None) -> None:
-        self._tasks.pop(prepared.call_id, None)
         if error is None and asyncio.iscoroutine(value):  # a plain function that returned a coroutine
-            if prepared.call_id in self._running:
+            if self._running.get(prepared.call_id) is prepared:
                 self._start_task(asyncio.get_running_loop(), prepared, value)
             else:
                 value.close()
             return
         if self.finish(prepared, value, error) and self._waiter is not None:
             _wake(self._waiter)
-
-    def abandon_tool(self, call_id: int) -> None:
-        task = self._tasks.pop(call_id, None)
-        if task is not None:
-            task.cancel()
 
 
 def _wake(future: asyncio.Future[None]) -> None:

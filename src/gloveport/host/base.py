@@ -7,7 +7,7 @@ import datetime as dt
 import secrets
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar, Unpack
 
@@ -18,6 +18,7 @@ from ..core.seal import seal, unseal
 from ..core.session import Session
 from ..errors import JournalError, JournalTooLarge, SessionBusyError, StaleStepError
 from ..policy import Limits
+from ..telemetry import Span, span
 from ..tools.prompt import describe_specs
 from ..tools.typescript import stubs_of
 from ..types import Done, Failed, Step, ToolCall
@@ -224,6 +225,23 @@ class BaseSandbox(Generic[D]):
             raise TypeError(f"error= must be an Exception instance, not {error!r}")
         return self._driver.bridge.failure(step.call_id, error)
 
+    @contextmanager
+    def _observed(self, name: Span) -> Generator[Callable[[Step | None], None]]:
+        """A span around an operation; yields what it is told the outcome with."""
+        before = self._core.budget.made
+        with span(name, engine=self._core.identity.engine, isolation=self._options.engine.isolation) as current:
+
+            def tell(step: Step | None) -> None:
+                if current is None:
+                    return
+                current.set_attribute("gloveport.tool_calls", self._core.budget.made - before)
+                if step is not None:
+                    current.set_attribute("gloveport.status", "Paused" if isinstance(step, ToolCall) else step.status)
+                if isinstance(step, Failed):
+                    current.set_attribute("gloveport.error_code", getattr(step.error, "code", "error"))
+
+            yield tell
+
     @staticmethod
     def _value_of(step: Done | Failed) -> Any:
         if isinstance(step, Failed):
@@ -285,7 +303,7 @@ class BaseSandbox(Generic[D]):
     @classmethod
     def _made(cls, options: Options) -> Self:
         session = cls.__new__(cls)
-        BaseSandbox._prepare(session, options)
+        session._prepare(options)
         return session
 
     def _forked(self, saved: SavedSession, *, reseed: bool, calls: int | None) -> tuple[Self, SavedSession, int | None]:

@@ -48,8 +48,8 @@ class Driver:
         self.pausing = False
         """Whether the run under way can pause."""
         self._tool_timeout = tool_timeout
-        self._running: dict[int, tuple[str, float]] = {}
-        """Call id → tool and deadline (0 without one) of what has no answer yet."""
+        self._running: dict[int, Prepared] = {}
+        """What has no answer yet. A rollback sets call ids back, so it is the object that tells a late answer from a wanted one."""
         self._ready: deque[Answer] = deque()
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,8 +60,9 @@ class Driver:
         if isinstance(prepared, Answer):
             self._ready.append(prepared)
             return
-        limit = self._tool_timeout
-        self._running[call.id] = (prepared.spec.name, time.monotonic() + limit if limit else 0.0)
+        if self._tool_timeout:
+            prepared.deadline = time.monotonic() + self._tool_timeout
+        self._running[call.id] = prepared
         self.start_tool(prepared)
 
     def start_tool(self, prepared: Prepared) -> None:
@@ -70,8 +71,9 @@ class Driver:
 
     def finish(self, prepared: Prepared, value: Any, error: BaseException | None) -> bool:
         """Take in a result, in the session's own thread. Gives whether anyone still wants it."""
-        if self._running.pop(prepared.call_id, None) is None:
+        if self._running.get(prepared.call_id) is not prepared:
             return False
+        del self._running[prepared.call_id]
         if error is None:
             self._ready.append(self.bridge.answer(prepared.call_id, prepared.spec.name, value))
         else:
@@ -82,7 +84,7 @@ class Driver:
         """Seconds to wait: until `timeout`, or until the first tool is late."""
         if not self._tool_timeout or not self._running:
             return timeout
-        first = min(deadline for _, deadline in self._running.values())
+        first = min(prepared.deadline for prepared in self._running.values())
         return min(timeout, max(0.0, first - time.monotonic()))
 
     def give_up_late(self) -> None:
@@ -90,19 +92,16 @@ class Driver:
         if not self._tool_timeout:
             return
         now = time.monotonic()
-        for call_id, (name, deadline) in list(self._running.items()):
-            if deadline <= now:
+        for call_id, prepared in list(self._running.items()):
+            if prepared.deadline <= now:
                 del self._running[call_id]
-                self.abandon_tool(call_id)
-                self._ready.append(self.bridge.late(call_id, name, self._tool_timeout))
-
-    def abandon_tool(self, call_id: int) -> None:
-        """Stop a tool if that is possible."""
+                _stop(prepared)
+                self._ready.append(self.bridge.late(call_id, prepared.spec.name, self._tool_timeout))
 
     def cancel(self) -> None:
         """Forget every launched call."""
-        for call_id in list(self._running):
-            self.abandon_tool(call_id)
+        for prepared in self._running.values():
+            _stop(prepared)
         self._running.clear()
         self._ready.clear()
 
@@ -136,3 +135,9 @@ class Driver:
             self.release()
         else:  # pragma: no cover  a command without a driver is a mistake in this package
             raise TypeError(f"no driver for {command!r}")
+
+
+def _stop(prepared: Prepared) -> None:
+    """Cancel an awaited tool. A sync one cannot be stopped: it is left behind on its thread."""
+    if prepared.handle is not None:
+        prepared.handle.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,8 @@ class Portal:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._owner = os.getpid()
         self._lock = threading.Lock()
 
     def submit(
@@ -46,8 +49,21 @@ class Portal:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="gloveport-portal", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="gloveport-portal", daemon=True)
+                self._thread.start()
+                atexit.register(self.close)
             return self._loop
+
+    def close(self) -> None:
+        """End the loop, if no tool holds it up."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or self._owner != os.getpid():
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(1.0)
+        if not thread.is_alive():
+            self._loop = None
+            loop.close()
 
 
 _current = Portal()

@@ -57,10 +57,12 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     async def _execute(self, code: str) -> Done | Failed:
         self._check_code(code)
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.run") as tell:
             try:
                 self._driver.pausing = False
-                return await self._driver.drive(self._core.execute(code))
+                step = await self._driver.drive(self._core.execute(code))
+                tell(step)
+                return step
             finally:
                 if self._core.run is not None:  # a tool's SystemExit left it paused
                     self._paused(self._core.pending)  # pyright: ignore[reportArgumentType]
@@ -72,14 +74,18 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
         the others, as in `run`, and every call under way is answered before the session pauses. `resume` goes on the same way.
         """
         self._check_code(code)
-        with self._exclusive():
-            return self._paused(await self._driver.drive(self._core.start(code, self._asked(ask))))
+        with self._exclusive(), self._observed("gloveport.run") as tell:
+            step = self._paused(await self._driver.drive(self._core.start(code, self._asked(ask))))
+            tell(step)
+            return step
 
     async def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
         """Answer the call that the session is paused at. See `AgentSandbox.resume`."""
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.run") as tell:
             answer = self._answer(step, value, error)
-            return self._paused(await self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+            following = self._paused(await self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+            tell(following)
+            return following
 
     async def call(self, step: ToolCall) -> Any:
         """Run the real tool for a call, and give its value or raise what it raises. Sync tools run in a thread."""
@@ -92,7 +98,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     async def dump(self, key: bytes, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
         """The session as one sealed blob. See `AgentSandbox.dump`."""
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.dump"):
             return self._sealed(await self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
 
     @classmethod
@@ -133,7 +139,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     async def fork(self, *, reseed: bool = False, calls: int | None = None) -> Self:
         """A second session with the same state. See `AgentSandbox.fork`."""
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.fork"):
             saved = await self._driver.drive(self._save_steps())
             child, branch, seed = self._forked(saved, reseed=reseed, calls=calls)
         await child._restored(branch)

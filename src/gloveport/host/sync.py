@@ -62,9 +62,11 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
 
     def _execute(self, code: str) -> Done | Failed:
         self._check_code(code)
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.run") as tell:
             self._driver.pausing = False
-            return self._driver.drive(self._core.execute(code))
+            step = self._driver.drive(self._core.execute(code))
+            tell(step)
+            return step
 
     def start(self, code: str, *, ask: Iterable[str] | None = None) -> Step:
         """Run code to its first tool call and hand that out instead of making it.
@@ -73,8 +75,10 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         the others, as in `run`, and every call under way is answered before the session pauses. `resume` goes on the same way.
         """
         self._check_code(code)
-        with self._exclusive():
-            return self._paused(self._driver.drive(self._core.start(code, self._asked(ask))))
+        with self._exclusive(), self._observed("gloveport.run") as tell:
+            step = self._paused(self._driver.drive(self._core.start(code, self._asked(ask))))
+            tell(step)
+            return step
 
     def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
         """Answer the call that the session is paused at, with a value or an error, and run to the next one.
@@ -82,9 +86,11 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         Raises `StaleStepError` or `NotPausedError` for a call that it is not paused at and `ValueCrossingError` for a value that
         cannot cross; the session is still answerable then.
         """
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.run") as tell:
             answer = self._answer(step, value, error)
-            return self._paused(self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+            following = self._paused(self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+            tell(following)
+            return following
 
     def call(self, step: ToolCall) -> Any:
         """Run the real tool for a call, and give its value or raise what it raises. Answers nothing by itself."""
@@ -104,7 +110,7 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         `journal=True` embeds the record of everything that happened, with which a later release can load the session even when it
         no longer has this guest build. Signed, not encrypted: it holds code, heap and tool results in clear.
         """
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.dump"):
             return self._sealed(self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
 
     @classmethod
@@ -153,7 +159,7 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         The budget that is left is divided: `calls` go to the fork (default: half, rounded down). `reseed=True` gives it a random
         stream of its own; otherwise both see the same numbers.
         """
-        with self._exclusive():
+        with self._exclusive(), self._observed("gloveport.fork"):
             saved = self._driver.drive(self._save_steps())
             child, branch, seed = self._forked(saved, reseed=reseed, calls=calls)
         child._restored(branch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from ..core.commands import Await, Awaited, Boot, Compile
@@ -25,7 +25,6 @@ class SyncDriver(Driver):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._inbox = queue.SimpleQueue()
-        self._futures: dict[int, Any] = {}
 
     def drive(self, steps: Generator[Any, Any, Any]) -> Any:
         """Run a generator of the core to its end."""
@@ -42,7 +41,7 @@ class SyncDriver(Driver):
             return stop.value
 
     def _perform(self, command: Any) -> Any:
-        kind = type(command)
+        kind = type(command)  # pyright: ignore[reportUnknownVariableType]
         if kind in GUEST_COMMANDS:
             return self.need_link().perform(command)
         if kind is Await:
@@ -76,25 +75,21 @@ class SyncDriver(Driver):
         return Awaited(time.monotonic() - began, self.take_ready())
 
     def start_tool(self, prepared: Prepared) -> None:
-        inbox = self._inbox
-
-        def deliver(value: Any, error: BaseException | None) -> None:
-            inbox.put((prepared, value, error))
-
         if prepared.spec.is_async:
-            self._futures[prepared.call_id] = portal().submit(prepared.invoke, deliver)
+            self._start_async(prepared, prepared.invoke)
         else:
-            tool_threads().submit(prepared.invoke, deliver)
+            inbox = self._inbox
+            tool_threads().submit(prepared.invoke, lambda value, error: inbox.put((prepared, value, error)))
+
+    def _start_async(self, prepared: Prepared, function: Callable[[], Any]) -> None:
+        inbox = self._inbox
+        prepared.handle = portal().submit(function, lambda value, error: inbox.put((prepared, value, error)))
 
     def finish(self, prepared: Prepared, value: Any, error: BaseException | None) -> bool:
-        self._futures.pop(prepared.call_id, None)
         if error is None and asyncio.iscoroutine(value):  # a plain function that returned a coroutine
-            call_id = prepared.call_id
-            self._futures[call_id] = portal().submit(lambda: value, lambda v, e: self._inbox.put((prepared, v, e)))
+            if self._running.get(prepared.call_id) is prepared:
+                self._start_async(prepared, lambda: value)
+            else:
+                value.close()
             return False
         return super().finish(prepared, value, error)
-
-    def abandon_tool(self, call_id: int) -> None:
-        future = self._futures.pop(call_id, None)
-        if future is not None:
-            future.cancel()

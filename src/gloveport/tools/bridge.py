@@ -26,13 +26,17 @@ _MAX_MESSAGE: Final = 4000
 class Prepared:
     """A call that is ready to be made."""
 
-    __slots__ = ("arguments", "call_id", "keywords", "spec")
+    __slots__ = ("arguments", "call_id", "deadline", "handle", "keywords", "spec")
 
     def __init__(self, call_id: int, spec: ToolSpec, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         self.call_id = call_id
         self.spec = spec
         self.arguments = arguments
         self.keywords = keywords
+        self.deadline = 0.0
+        """When it is late (`time.monotonic`); 0 without a limit."""
+        self.handle: Any = None
+        """What can be cancelled, for a tool that is awaited."""
 
     def invoke(self) -> Any:
         """Call the tool: its value, or for an async tool its coroutine."""

@@ -76,7 +76,7 @@ class _Encoder:
         self._left = MAX_VALUES
 
     def convert(self, value: Any, depth: int = 0) -> Any:
-        kind: type[Any] = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is str or kind is bool or value is None:
             return value
         if kind is int:
