@@ -7,6 +7,12 @@ setup:
     {{python}} -m venv .venv
     .venv/bin/pip install -q -e ".[dev]"
 
+# the same with exactly the locked versions
+setup-locked:
+    {{python}} -m venv .venv
+    .venv/bin/pip install -q --require-hashes -r requirements.lock
+    .venv/bin/pip install -q --no-deps -e .
+
 # build the guest and the compiler's bundle again
 native:
     .venv/bin/python hatch_build.py
@@ -33,10 +39,10 @@ bench *args:
 demo:
     .venv/bin/gloveport demo
 
-# lock the versions that the tests pass with
+# lock the versions that the tests pass with, with their hashes
 lock:
     .venv/bin/pip install -q uv
-    .venv/bin/uv lock
+    .venv/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url -q -o requirements.lock
 
 check:
     .ci/run

@@ -117,7 +117,8 @@ def test_relative_times_and_lists(run):
       li('en', ['a', 'b', 'c']), li('de', ['a', 'b']), li('en', ['a', 'b', 'c'], {type: 'disjunction'}), li('es',
         ['Ana', 'Inés']), li('en', [])]
     """
-    expected = ["yesterday", "1 day ago", "in 3 Wochen", "через 5 часов", "in 2.5 mo.", "a, b, and c", "a und b", "a, b, or c", "Ana e Inés", ""]
+    expected = ["yesterday", "1 day ago", "in 3 Wochen", "через 5 часов", "in 2.5 mo."]
+    expected += ["a, b, and c", "a und b", "a, b, or c", "Ana e Inés", ""]
     assert run(code) == expected
 
 

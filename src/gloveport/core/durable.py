@@ -47,8 +47,8 @@ class DurableSession:
         self.identity = identity
         self.limits = limits
         self.budget = Budget(limits.max_tool_calls, tool_limits=dict(limits.tool_budgets))
-        self.runs = 0
-        self.lost_runs = 0
+        self.runs: int = 0
+        self.lost_runs: int = 0
         self.closed = False
         self.run: Run | None = None
         self.live = False
@@ -131,13 +131,17 @@ class DurableSession:
     def boot(self) -> Steps:
         """Have a live guest, and the pending run in it if there is one."""
         self.check_open()
-        yield from self._whole(self.revive())
+        try:
+            yield from self._whole(self.revive())
+        except ReplayDivergence as error:  # of a worker that has only just begun: its own doing
+            yield Release()
+            raise WorkerCrashed(f"{error}; try again") from error
 
     def _whole(self, steps: Steps) -> Steps:
         """Outside of runs a lost worker is an error of its own; what was saved before is unharmed."""
         try:
             return (yield from steps)
-        except (LinkLost, ProtocolViolation) as error:
+        except (LinkLost, ProtocolViolation, ImageError) as error:
             self.live = False
             yield Release()
             raise WorkerCrashed(f"{error}; try again") from error
@@ -164,7 +168,7 @@ class DurableSession:
             self._diverged()
 
     def _diverged(self) -> NoReturn:
-        raise ReplayDivergence("replaying the session gave another outcome than the one recorded; its state is lost")
+        raise ReplayDivergence("replaying the session gave another outcome than the one recorded")
 
     # ── saving, loading, branching ───────────────────────────────────────────────────────────────────────────────────
 
@@ -234,11 +238,11 @@ class DurableSession:
             yield from self._rebuild(saved)
             return
         self._set_rollback(saved.base, saved.tail)
-        if saved.run is None:
-            yield from self.revive()
-            return
-        yield Boot()
         try:
+            if saved.run is None:
+                yield from self.revive()
+                return
+            yield Boot()
             yield Load([*self.base, *saved.run.images])
         except ImageError as error:
             raise JournalError(f"the dump holds a malformed image: {error}") from error

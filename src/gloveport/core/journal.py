@@ -80,7 +80,7 @@ class Digest:
             elif isinstance(message, DoneMessage):
                 self._update(b"done", b"", b"" if isinstance(message.v, msgspec.UnsetType) else bytes(message.v))
             elif isinstance(message, FailMessage):
-                self._update(b"fail", message.kind.encode(), message.name.encode("utf-8", "surrogatepass"))
+                self._update(b"fail", message.kind.encode("utf-8", "surrogatepass"), message.name.encode("utf-8", "surrogatepass"))
 
     def _update(self, kind: bytes, name: bytes, data: bytes) -> None:
         self.value = hashlib.sha256(b"%b%b%d %d %b%b" % (self.value, kind, len(name), len(data), name, data)).digest()

@@ -49,17 +49,18 @@ class Output:
         """What the guest is allowed: each of its halves can hold all that may be shown."""
         return 2 * cap
 
-    def add(self, log: Log) -> str:
-        """Keep one line; gives it cleaned. The guest keeps to its half by itself; a hostile one is cut here."""
+    def add(self, log: Log) -> str | None:
+        """Keep one line; gives it cleaned, or nothing when it is dropped. The guest keeps to its half by itself; a hostile one is
+        cut here."""
         index = 1 if log.s == 2 else 0
         line = clean(log.m)
         size = len(line.encode()) + 1
         if self._bytes[index] + size > 2 * self._cap:
             self._dropped[index][0] += 1
             self._dropped[index][1] += size
-        else:
-            self._bytes[index] += size
-            self._lines[index].append(line)
+            return None
+        self._bytes[index] += size
+        self._lines[index].append(line)
         return line
 
     def end(self, tail: Tail) -> None:
@@ -144,7 +145,7 @@ _HINT_PATTERNS: Final = tuple((re.compile(rf"{pattern}\Z"), hint) for pattern, h
 
 def guest_error(fail: FailMessage, issued: frozenset[str] | set[str], source: str) -> errors.GloveportError:
     """The error for a failure inside the guest. `issued` are the names of errors that the host gave to this session."""
-    message = clean(fail.message)[:_MAX_MESSAGE]
+    message = clean(fail.message[:_MAX_MESSAGE])
     if fail.kind == "stuck":
         return errors.DeadlockError(message)
     if fail.kind == "value":
@@ -162,7 +163,7 @@ def guest_error(fail: FailMessage, issued: frozenset[str] | set[str], source: st
         name=name,
         line=fail.line,
         column=fail.col,
-        stack=clean(fail.stack)[:_MAX_MESSAGE],
+        stack=clean(fail.stack[:_MAX_MESSAGE]),
         source_line=excerpt,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..errors import ProtocolViolation
 from ..policy import Limits
-from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, Tail
+from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, Reply, Tail
 from .commands import Compiled, OpenCall
 from .journal import Digest, Ran, Record, Settled
 from .outcome import Output
@@ -16,6 +16,7 @@ from .saved import SavedRun
 __all__ = ("Run",)
 
 _MAX_KEPT_REQUESTS = 8 * 1024 * 1024
+_MAX_UNCLAIMED = 10.0
 
 
 class Run:
@@ -35,6 +36,8 @@ class Run:
         self.output = Output(limits.max_output_bytes)
         self.digest = Digest()
         self.used_ns = 0
+        self.unclaimed_ns = 0
+        """What steps took by the host's clock beyond that."""
         self.paused = 0.0
         self.clock_reads = 0
         self.charged: dict[str, int] = {}
@@ -63,6 +66,18 @@ class Run:
         """Seconds of waiting that are left."""
         return self.limits.max_pause - self.paused
 
+    def spend(self, reply: Reply) -> None:
+        """Account for a step. A worker's word counts only as far as the host's own clock allows."""
+        ns = min(reply.ns, reply.wall_ns) if reply.wall_ns else reply.ns
+        self.used_ns += ns
+        self.unclaimed_ns += max(0, reply.wall_ns - ns)
+        self.clock_reads = reply.clock_reads
+
+    @property
+    def stalls(self) -> bool:
+        """Whether the worker took far longer than it accounts for: sending, waking and a busy machine are not that much."""
+        return self.unclaimed_ns / 1e9 > max(_MAX_UNCLAIMED, 2 * self.limits.timeout)
+
     # ── what the guest says ──────────────────────────────────────────────────────────────────────────────────────────
 
     def record(self, request: bytes) -> None:
@@ -89,7 +104,7 @@ class Run:
                 self._call(message, admit)
             elif isinstance(message, Log):
                 line = self.output.add(message)
-                if console is not None:
+                if console is not None and line is not None:
                     console("stderr" if message.s == 2 else "stdout", line)
             elif isinstance(message, Tail):
                 self.output.end(message)
@@ -103,9 +118,11 @@ class Run:
             raise ProtocolViolation("a guest ended a run with calls open")
         if self.finished is None and self.idle is None:
             raise ProtocolViolation("a guest stopped without saying why")
+        if self.finished is None and not (self.open or self.refused):
+            raise ProtocolViolation("a guest waits for a call that it has not made")
 
     def _call(self, message: Call, admit: Callable[[str], str | None]) -> None:
-        if self.finished is not None or message.id <= self.last_call:
+        if self.finished is not None or message.id != self.last_call + 1:
             raise ProtocolViolation("a guest made a call out of turn")
         self.last_call = message.id
         refusal = admit(message.n)

@@ -19,10 +19,12 @@ import msgspec
 
 from ..errors import (
     CompileError,
+    ImageError,
     JavaScriptError,
     MemoryLimitExceeded,
     NotPausedError,
     ProtocolViolation,
+    ReplayDivergence,
     ResultTooLarge,
     RunCancelled,
     RunError,
@@ -44,6 +46,8 @@ from .saved import Identity
 
 __all__ = ("Session", "ToolInfo")
 
+_MIN_TICK: Final = 0.001
+"""Seconds between two ticks: timers of 0 ms do not make a loop of host and guest while a tool works."""
 _BUSY_WAIT_READS: Final = 1000
 """A run that read the clock that often before its time was up was waiting for it."""
 
@@ -175,7 +179,7 @@ class Session(DurableSession):
             return (yield from self._abandon(abandoned.error))
         except LinkLost as lost:
             return (yield from self._abandon(self._why_lost(lost)))
-        except ProtocolViolation as violation:
+        except (ProtocolViolation, ImageError, ReplayDivergence) as violation:
             return (yield from self._abandon(WorkerCrashed(f"the worker broke the protocol: {violation}")))
         except _Fatal as fatal:
             raise fatal.error from None
@@ -235,10 +239,23 @@ class Session(DurableSession):
 
     def _pause(self, run: Run) -> Steps:
         """Stop at the first open call, or end the run."""
-        yield from self._refuse(run)
-        if run.finished is None:
-            return self._tool_call(next(iter(run.open.values())))
-        return (yield from self._finish(run))
+        while True:
+            yield from self._refuse(run)
+            if run.finished is not None:
+                return (yield from self._finish(run))
+            step = yield from self._hand_out(run)
+            if step is not None:
+                return step
+
+    def _hand_out(self, run: Run) -> Steps:
+        """The first open call as a step; nothing when its arguments cannot leave the guest, which is told so instead."""
+        call = next(iter(run.open.values()))
+        try:
+            return self._tool_call(call)
+        except ValueCrossingError as error:
+            payload = encode({"name": "TypeError", "message": str(error)})
+            yield from self._settle(run, [Answer(call.id, False, payload)], 0.0)
+            return None
 
     def _work(self, run: Run) -> Steps:
         """Have every call answered by the real tools, as many at a time as the window allows."""
@@ -250,7 +267,10 @@ class Session(DurableSession):
             while (call := run.next_call(self.window, self._sequential)) is not None:
                 yield Launch(call)
             if not run.in_flight:  # every open call is held: nothing but an answer from outside goes on
-                return self._tool_call(next(iter(run.open.values())))
+                step = yield from self._hand_out(run)
+                if step is not None:
+                    return step
+                continue
             timer = self._timer_left(run, waited)
             patience = max(0.0, run.pause_left)
             got: Awaited = yield Await(patience if timer is None else min(timer, patience))
@@ -273,7 +293,7 @@ class Session(DurableSession):
     def _timer_left(run: Run, waited: float) -> float | None:
         if run.idle is None or run.idle.timer is None:
             return None
-        return max(0.0, run.idle.timer / 1000 - waited)
+        return max(_MIN_TICK, run.idle.timer / 1000 - waited)
 
     def _over_pause(self) -> NoReturn:
         raise _Abandoned(
@@ -348,12 +368,13 @@ class Session(DurableSession):
         self._take(run, reply)
 
     def _take(self, run: Run, reply: wire.Reply, settled: int = 1) -> None:
-        run.used_ns += reply.ns
-        run.clock_reads = reply.clock_reads
+        run.spend(reply)
         output = wire.decode_output(reply.output)
         if reply.status != wire.OK:
             self._keep_output(run, output)
             raise _Abandoned(self._why_stopped(run, reply.status))
+        if run.stalls:
+            raise _Abandoned(self._timeout(run))
         if settled > 1:  # each request of a batch ends with its own idle message; only the last one says how it stands
             idles = [message for message in output if isinstance(message, wire.Idle)]
             output = [message for message in output if not isinstance(message, wire.Idle)] + idles[-1:]
@@ -373,7 +394,7 @@ class Session(DurableSession):
     def _admit(self, js_name: str) -> str | None:
         tool = self.tools.get(js_name)
         if tool is None:
-            raise ProtocolViolation(f"a guest called {js_name!r}, which is not a tool of this session")
+            raise ProtocolViolation(f"a guest called {js_name[:100]!r}, which is not a tool of this session")
         run, most = self.run, self.limits.max_host_calls
         if run is not None and most is not None and sum(run.charged.values()) >= most:
             return f"no tool call is left in this run: `max_host_calls` allows {most}"
@@ -419,7 +440,7 @@ class Session(DurableSession):
         if run.requests is None or self.tail_is_long():
             try:
                 yield from self.checkpoint()
-            except (LinkLost, ProtocolViolation) as lost:
+            except (LinkLost, ProtocolViolation, ImageError) as lost:
                 yield Release()
                 self.live = False
                 if run.requests is None:  # the state after this run exists nowhere else

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -115,6 +116,8 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     clock_reads: int
     """How often this run has read the clock: tells a busy wait from a computation."""
     output: bytes
+    wall_ns: int = 0
+    """Nanoseconds that the host waited for it, by its own clock; 0 where the worker's word is the host's own."""
 
 
 _REPLY = struct.Struct("<BQI")
@@ -149,7 +152,7 @@ def decode_output(output: bytes) -> list[Message]:
 
 def _decode(raw: memoryview) -> Message:
     try:
-        return _decoder.decode(raw)
+        return _checked(_decoder.decode(raw))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return _decode_surrogates(bytes(raw), error)
     except RecursionError as error:
@@ -159,7 +162,7 @@ def _decode(raw: memoryview) -> Message:
 def _decode_surrogates(raw: bytes, cause: Exception) -> Message:
     """Lone surrogates: msgspec refuses their escapes, the standard library keeps them."""
     try:
-        data = json.loads(raw)
+        data = json.loads(raw, parse_constant=_no_constant)
         if not isinstance(data, dict):
             raise TypeError
         fields = cast("dict[str, Any]", data)
@@ -168,19 +171,36 @@ def _decode_surrogates(raw: bytes, cause: Exception) -> Message:
         for key in ("a", "v"):
             if key in fields:
                 fields[key] = msgspec.Raw(json.dumps(fields[key]).encode("ascii"))
-        return _FROM_DICT[fields.pop("t")](**fields)
-    except (ValueError, TypeError, KeyError, RecursionError):
+        return _checked(msgspec.convert(fields, Message))
+    except (ValueError, TypeError, RecursionError):
         raise ProtocolViolation(f"a guest's message is not of the protocol: {cause}") from cause
 
 
-_FROM_DICT: dict[str, Any] = {
-    "call": Call,
-    "log": Log,
-    "tail": Tail,
-    "done": DoneMessage,
-    "fail": FailMessage,
-    "idle": Idle,
-}
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_MAX_INTEGER: Final = 2**53
+_MAX_ID: Final = 2**32 - 1
+_MAX_LOCATION: Final = 2**31
+
+
+def _checked(message: Message) -> Message:
+    """Within the ranges of the protocol. The types alone admit integers of any length, which nothing downstream expects."""
+    if isinstance(message, Call):
+        good = 0 < message.id <= _MAX_ID
+    elif isinstance(message, Tail):
+        good = 0 <= message.lines <= _MAX_INTEGER and 0 <= message.bytes <= _MAX_INTEGER
+    elif isinstance(message, Idle):
+        timer = message.timer
+        good = 0 <= message.calls <= _MAX_ID and (timer is None or math.isfinite(timer))
+    elif isinstance(message, FailMessage):
+        good = 0 <= message.line <= _MAX_LOCATION and 0 <= message.col <= _MAX_LOCATION
+    else:
+        return message
+    if not good:
+        raise ProtocolViolation("a guest's message holds a number out of its range")
+    return message
 
 
 # ── host → guest ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,6 @@ cross. The plain case (JSON data in both directions) costs one check per value a
 from __future__ import annotations
 
 import base64
-import binascii
 import dataclasses
 import datetime as dt
 import decimal
@@ -15,6 +14,7 @@ import enum
 import json
 import math
 import pathlib
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Final, cast
@@ -35,6 +35,12 @@ MAX_VALUES: Final = 1_000_000
 
 _MAX_BITS: Final = 14_280
 """Python prints no integer beyond 4,300 digits (CVE-2020-10735)."""
+_MAX_TOKENS: Final = 4 * MAX_VALUES
+"""Commas and brackets of one crossing: a BigInt is a tagged object with two commas and one bracket."""
+_MAX_NUMERIC: Final = 32_768
+_MAX_SAME_HASH: Final = 64
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_CONTAINERS: Final = frozenset((list, dict))
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
@@ -224,7 +230,7 @@ def _at(error: ValueCrossingError, step: str) -> ValueCrossingError:
 def decode(raw: bytes | msgspec.Raw, flags: int) -> Any:
     """A wire value as Python data; `undefined` is `None`."""
     value = _parse(raw, flags)
-    return _untag(value) if flags & TAGGED else value
+    return _untag(value) if flags & TAGGED else value  # no deeper than `MAX_DEPTH`
 
 
 def decode_arguments(raw: bytes | msgspec.Raw, flags: int) -> list[Any]:
@@ -239,12 +245,45 @@ def decode_arguments(raw: bytes | msgspec.Raw, flags: int) -> list[Any]:
 
 
 def _parse(raw: bytes | msgspec.Raw, flags: int) -> Any:
+    data = bytes(raw)
+    brackets = data.count(b"[") + data.count(b"{")
+    if brackets + data.count(b",") > _MAX_TOKENS:
+        _check_size(data)
     try:
-        if flags & SURROGATES:
-            return json.loads(bytes(raw))
-        return msgspec.json.decode(raw)
+        value = json.loads(data, parse_constant=_no_constant) if flags & SURROGATES else msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"a guest's value is not of the protocol: {error}") from error
+    if brackets > MAX_DEPTH:
+        _check_depth(value)
+    return value
+
+
+def _check_size(data: bytes) -> None:
+    """A guest counts its values before it sends them; a worker that was taken over can send 20 million empty lists in one frame,
+    which would be gigabytes as Python objects. Exact, but slow: only for what looks too large."""
+    bare = _TEXT.sub(b"", data)
+    if bare.count(b"[") + bare.count(b"{") + bare.count(b",") > _MAX_TOKENS:
+        raise ProtocolViolation(f"a guest's value holds more than {MAX_VALUES:,} values")
+
+
+def _check_depth(value: Any) -> None:
+    """What is deeper would end the recursion of whoever walks it. Level by level: a fraction of what parsing costs."""
+    level: list[Any] = [value]
+    for _ in range(2 * MAX_DEPTH + 2):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
+        level = [
+            item
+            for container in level
+            if type(container) in _CONTAINERS
+            for item in (container.values() if type(container) is dict else container)
+            if type(item) in _CONTAINERS
+        ]
+        if not level:
+            return
+    raise ProtocolViolation(f"a guest's value is nested deeper than {MAX_DEPTH} levels")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _untag(value: Any) -> Any:
@@ -262,7 +301,7 @@ def _untag(value: Any) -> Any:
         return reader(data.get("v"))
     except ValueCrossingError:  # a TypeError itself
         raise
-    except (TypeError, KeyError, AttributeError, binascii.Error) as error:
+    except (TypeError, KeyError, AttributeError, ValueError) as error:  # `binascii.Error` is a ValueError
         raise ProtocolViolation(f"a guest's value is malformed: {error}") from error
 
 
@@ -287,8 +326,21 @@ def _date(ms: Any) -> dt.datetime:
         raise ValueCrossingError("a Date outside the years 1 to 9999 cannot leave the sandbox") from None
 
 
+def _check_hashes(items: list[Any]) -> None:
+    """Python hashes text with a secret, but numbers without: a Map whose keys are multiples of 2^61-1 takes minutes to become a
+    dict, and with some work so do others. So numbers that would collide are refused, and there may be only so many at all."""
+    numbers = [item for item in items if isinstance(item, (int, float))]
+    if len(numbers) <= _MAX_SAME_HASH:
+        return
+    if len(numbers) > _MAX_NUMERIC:
+        raise ValueCrossingError(f"a Map or Set of more than {_MAX_NUMERIC:,} numbers cannot leave the sandbox; send an array")
+    if len({str(hash(number)) for number in numbers}) < len(numbers) - _MAX_SAME_HASH:
+        raise ValueCrossingError("a Map or Set of numbers with equal hashes cannot leave the sandbox; send an array")
+
+
 def _pairs(items: Any) -> Any:
     pairs: list[tuple[Any, Any]] = [(_untag(key), _untag(item)) for key, item in items]
+    _check_hashes([key for key, _ in pairs])
     try:
         return dict(pairs)
     except TypeError:  # a key that Python cannot hash: an object, a list
@@ -297,6 +349,7 @@ def _pairs(items: Any) -> Any:
 
 def _members(items: Any) -> Any:
     values = [_untag(item) for item in items]
+    _check_hashes(values)
     try:
         return set(values)
     except TypeError:
