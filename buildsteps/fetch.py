@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from . import cache
 
@@ -39,8 +39,16 @@ def _download(source: Sdist, work: Path) -> None:
         archives = list(folder.glob("*.tar.gz"))
         if done.returncode or len(archives) != 1:
             raise RuntimeError(f"could not download {source.project}=={source.version}:\n{done.stderr[-2000:]}")
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(folder / "unpacked", filter="data")
-        (top,) = (folder / "unpacked").iterdir()
-        for item in top.iterdir():
-            item.rename(work / item.name)
+        _unpack(archives[0], work)
+
+
+def _unpack(archive: Path, work: Path) -> None:
+    """The regular files of an sdist, without their common top folder. (`extractall(filter=)` came with Python 3.11.4.)"""
+    with tarfile.open(archive) as members:
+        for member in members:
+            parts = PurePosixPath(member.name).parts[1:]
+            content = members.extractfile(member) if member.isfile() and parts and ".." not in parts else None
+            if content is not None:
+                target = work.joinpath(*parts)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content.read())
