@@ -41,13 +41,14 @@ def data(folder: Path) -> list[Path]:
 
     def make(work: Path) -> None:
         cache.say(f"collecting {word}")
-        lines = _deno(folder, ["run", "--quiet", "--no-prompt", "--frozen", "main.ts"]).splitlines()
+        with cache.scratch(work) as home:  # some 300 MB unpacked, of which one is used
+            lines = _deno(folder, ["run", "--quiet", "--no-prompt", "--frozen", "main.ts"], home).splitlines()
+            _collect_licences(folder, work / "licences", home)
         for i, line in enumerate(lines):
             *path, last, value = (json.dumps(part, ensure_ascii=False) for part in json.loads(line))
             target = "".join(f"at = at[{key}] ??= {{}}; " for key in path)
-            text = f"(native, primordials) => {{ let at = primordials.{word} ??= {{}}; {target}at[{last}] = {value}; }}\n"
-            (work / f"{folder.stem}_{i:03}.js").write_text(text)
-        _collect_licences(folder, work / "licences")
+            body = f"let at = primordials.{word} ??= {{}}; {target}at[{last}] = {value};"
+            (work / f"{folder.stem}_{i:03}.js").write_text(f"(native, primordials) => {{ {body} }}\n")
 
     made = cache.once("data", _key(folder), make)
     files = sorted(made.glob("*.js"))
@@ -66,12 +67,7 @@ def _as_expression(module: str) -> str:
 
 def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
     """The bundle of `entry`; its folder holds `deno.json` (pinned npm versions) and `deno.lock` (frozen, with hashes)."""
-    folder = entry.parent
-    inputs = sorted(p for p in folder.rglob("*") if p.is_file() and "node_modules" not in p.parts)
-    deno = importlib.metadata.version("deno")
-    key = cache.digest(
-        [Path(__file__), deno, platform, str(minify), *(str(p.relative_to(folder)) for p in inputs), *inputs]
-    )
+    key = cache.digest([_key(entry.parent), platform, str(minify)])
     made = cache.once("bundle", key, lambda work: _bundle(entry, platform, minify, work)) / "bundle.js"
     _write_licences(made)
     return made
@@ -88,14 +84,18 @@ def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
     command = ["bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
     command += ["--minify"] if minify else []
     _deno(entry.parent, [*command, entry.name])
-    _collect_licences(entry.parent, work / "licences")
+    _collect_licences(entry.parent, work / "licences", _home())
 
 
-def _deno(folder: Path, arguments: list[str]) -> str:
-    """What deno prints in `folder`, whose lock file it must not change."""
+def _home() -> Path:
+    return cache.directory() / "deno"
+
+
+def _deno(folder: Path, arguments: list[str], home: Path | None = None) -> str:
+    """What deno prints in `folder`, whose lock file it must not change. `home` is where it keeps what it downloads."""
     if not (folder / "deno.lock").exists():
         raise RuntimeError(f"{folder} needs a deno.lock: run `deno install` there once and commit it")
-    environment = {**os.environ, "DENO_DIR": str(cache.directory() / "deno"), "DENO_NO_UPDATE_CHECK": "1"}
+    environment = {**os.environ, "DENO_DIR": str(home or _home()), "DENO_NO_UPDATE_CHECK": "1"}
     environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
     command = [str(deno_program()), *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
@@ -104,9 +104,9 @@ def _deno(folder: Path, arguments: list[str]) -> str:
     return done.stdout
 
 
-def _collect_licences(folder: Path, target: Path) -> None:
+def _collect_licences(folder: Path, target: Path, home: Path) -> None:
     """The licence of every npm package of the lock file, from deno's cache of packages (`npm/<registry>/<name>/<version>`)."""
-    packages = cache.directory() / "deno" / "npm"
+    packages = home / "npm"
     for package in json.loads((folder / "deno.lock").read_text()).get("npm", {}):
         name, _, version = package.partition("_")[0].rpartition("@")  # "_..." names its peers
         found = sorted(

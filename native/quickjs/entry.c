@@ -314,6 +314,15 @@ static int op_run(reader *r)
     return run_start(number, cap, (const char *)source, n);
 }
 
+static int op_plain(reader *r)
+{
+    uint32_t number = take_u32(r), cap = take_u32(r), n;
+    const uint8_t *source = take_text(r, &n);
+    if (r->bad || !session.configured || session.active)
+        return ST_MALFORMED;
+    return plain_start(number, cap, (const char *)source, n);
+}
+
 static int op_answer(reader *r)
 {
     double ms = take_f64(r);
@@ -370,6 +379,7 @@ EXPORT("step") int step(uint32_t n)
         switch (op) {
         case 'O': status = op_options(&r); break;
         case 'R': status = op_run(&r); break;
+        case 'P': status = op_plain(&r); break;
         case 'A': status = op_answer(&r); break;
         case 'T': status = op_time(&r); break;
         case 'E': status = op_reseed(&r); break;

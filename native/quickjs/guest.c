@@ -24,5 +24,6 @@
 #include "clock.c"
 #include "calls.c"
 #include "run.c"
+#include "plain.c"
 #include "natives.c"
 #include "entry.c"

@@ -241,7 +241,8 @@ static JSValue publish(JSContext *c, JSValueConst this_val, int argc, JSValueCon
     return r < 0 ? JS_EXCEPTION : JS_UNDEFINED;
 }
 
-static int run_start(uint32_t number, uint32_t cap, const char *source, uint32_t n)
+/* From here on a run is under way: whatever happens, it ends with `done` or `fail`. */
+static void run_open(uint32_t number, uint32_t cap)
 {
     session.number = number;
     session.active = true;
@@ -249,8 +250,17 @@ static int run_start(uint32_t number, uint32_t cap, const char *source, uint32_t
     reserve_take();
     console_reset(cap);
     io.clock_reads = 0;
-    /* Line 0: the first line is the compiler's prelude, the second is the guest's line 1. (JS_Eval2 takes 0 for 1.) */
-    JSValue f = JS_EvalInternal(ctx, ctx->global_obj, source, n, "<run>", 0, JS_EVAL_TYPE_GLOBAL, -1);
+}
+
+/* The function whose source has a prelude as its first line. Line 0: so the second line is the guest's line 1. (JS_Eval2
+ * takes 0 for 1.) */
+static JSValue run_compile(const char *source, uint32_t n)
+{
+    return JS_EvalInternal(ctx, ctx->global_obj, source, n, "<run>", 0, JS_EVAL_TYPE_GLOBAL, -1);
+}
+
+static int run_function(JSValue f)
+{
     JSValue promise = JS_EXCEPTION;
     if (!JS_IsException(f)) {
         JSValue arg = JS_NewCFunction(ctx, publish, "", 1);
@@ -275,4 +285,10 @@ static int run_start(uint32_t number, uint32_t cap, const char *source, uint32_t
     JS_PromiseMarkAsHandled(ctx, promise); /* its rejection is the run's failure, not an unhandled one */
     session.promise = promise;
     return run_drain();
+}
+
+static int run_start(uint32_t number, uint32_t cap, const char *source, uint32_t n)
+{
+    run_open(number, cap);
+    return run_function(run_compile(source, n));
 }

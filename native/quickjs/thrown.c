@@ -23,10 +23,15 @@ static bool is_out_of_memory(JSValueConst v)
     if (p->class_id != JS_CLASS_ERROR || p->shape->proto != JS_VALUE_GET_OBJ(ctx->native_error_proto[JS_INTERNAL_ERROR]))
         return false;
     JSValueConst message = own_text(ctx, p, JS_ATOM_message);
-    if (JS_IsUninitialized(message) || JS_VALUE_GET_TAG(message) != JS_TAG_STRING)
+    if (JS_IsUninitialized(message))
+        return true; /* no memory for its text either */
+    if (JS_VALUE_GET_TAG(message) != JS_TAG_STRING)
         return false;
     JSString *s = JS_VALUE_GET_STRING(message);
-    return !s->is_wide_char && s->len == 13 && !memcmp(str8(s), "out of memory", 13);
+    if (s->is_wide_char)
+        return false;
+    static const char usual[] = "out of memory", last[] = "Invalid error message"; /* what the engine says when the usual one did not fit */
+    return (s->len == sizeof usual - 1 && !memcmp(str8(s), usual, s->len)) || (s->len == sizeof last - 1 && !memcmp(str8(s), last, s->len));
 }
 
 /* A value that is no error: what our own inspector makes of it (it reads data only), on one line. */

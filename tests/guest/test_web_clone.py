@@ -51,7 +51,22 @@ def test_errors_patterns_and_boxes(run):
       r.source, r.flags, b.map(x => typeof x + typeof x.valueOf())]
     """
     kinds = ["objectnumber", "objectstring", "objectboolean", "objectbigint"]
-    expected = [True, "x", "string", "Error", "y", {"deep": [1]}, False, True, "AbortError", 20, "z", "a\\/b[/]", "giu", kinds]
+    expected = [
+        True,
+        "x",
+        "string",
+        "Error",
+        "y",
+        {"deep": [1]},
+        False,
+        True,
+        "AbortError",
+        20,
+        "z",
+        "a\\/b[/]",
+        "giu",
+        kinds,
+    ]
     assert run(code) == expected
 
 

@@ -59,4 +59,8 @@ def test_only_the_bytes_of_the_view_are_filled():
 
 def test_there_is_no_key_material():
     with inline() as session:
-        assert session.run("return ['subtle' in crypto, typeof CryptoKey, typeof crypto.randomUUID]") == [False, "undefined", "function"]
+        assert session.run("return ['subtle' in crypto, typeof CryptoKey, typeof crypto.randomUUID]") == [
+            False,
+            "undefined",
+            "function",
+        ]

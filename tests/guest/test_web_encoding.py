@@ -44,7 +44,16 @@ def test_any_cut_of_a_stream_gives_the_same_text(run, text, label):
         assert decoded(run, data, label, chunks=[size] * (len(data) // size + 1)) == text
 
 
-BROKEN = [b"a\xff", b"\xc0\x80", b"\xe2\x82", b"\xf0\x9f\x98", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x28\xa1", b"\x80\x80z"]
+BROKEN = [
+    b"a\xff",
+    b"\xc0\x80",
+    b"\xe2\x82",
+    b"\xf0\x9f\x98",
+    b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xe2\x28\xa1",
+    b"\x80\x80z",
+]
 
 
 @pytest.mark.parametrize("data", BROKEN)
@@ -62,7 +71,12 @@ def test_fatal_lets_good_text_pass(run):
     assert decoded(run, "ok €".encode(), options="{fatal: true}", chunks=[4, 2]) == "ok €"
 
 
-BROKEN_16 = [(b"\x00\xd8a\x00", "utf-16le"), (b"\x00", "utf-16le"), (b"\xdc\x00", "utf-16be"), (b"\x00a\x00", "utf-16be")]
+BROKEN_16 = [
+    (b"\x00\xd8a\x00", "utf-16le"),
+    (b"\x00", "utf-16le"),
+    (b"\xdc\x00", "utf-16be"),
+    (b"\x00a\x00", "utf-16be"),
+]
 
 
 @pytest.mark.parametrize(("data", "label"), BROKEN_16)

@@ -160,6 +160,8 @@ def test_a_text_is_no_handler(session):
 
 
 def test_state_of_signals_survives_between_runs(session):
-    session.run("const c = new AbortController(), heard = []; c.signal.addEventListener('abort', () => heard.push(c.signal.reason))")
+    session.run(
+        "const c = new AbortController(), heard = []; c.signal.addEventListener('abort', () => heard.push(c.signal.reason))"
+    )
     session.run("c.abort('later')")
     assert session.run("return heard") == ["later"]

@@ -44,10 +44,23 @@ def test_dates_are_written_as_icu_does(run):
 def test_parts_join_to_the_text(run):
     make = "new Intl.NumberFormat(locale, options ?? undefined).formatToParts(value).map(p => p.value).join('')"
     assert differences(ICU["numbers"], formatted(run, ICU["numbers"], make)) == []
-    make = "new Intl.DateTimeFormat(locale, {timeZone: 'UTC', ...options}).formatToParts(value).map(p => p.value).join('')"
+    make = (
+        "new Intl.DateTimeFormat(locale, {timeZone: 'UTC', ...options}).formatToParts(value).map(p => p.value).join('')"
+    )
     assert differences(ICU["dates"], formatted(run, ICU["dates"], make)) == []
-    types = "new Intl.NumberFormat('de-DE', {style: 'currency', currency: 'EUR'}).formatToParts(-1234.5).map(p => p.type)"
-    assert run(f"return {types}") == ["minusSign", "integer", "group", "integer", "decimal", "fraction", "literal", "currency"]
+    types = (
+        "new Intl.NumberFormat('de-DE', {style: 'currency', currency: 'EUR'}).formatToParts(-1234.5).map(p => p.type)"
+    )
+    assert run(f"return {types}") == [
+        "minusSign",
+        "integer",
+        "group",
+        "integer",
+        "decimal",
+        "fraction",
+        "literal",
+        "currency",
+    ]
 
 
 ZONES = ["America/New_York", "Europe/Berlin", "Asia/Tokyo", "Australia/Lord_Howe", "Asia/Kolkata", "America/Santiago"]
@@ -59,7 +72,9 @@ def test_offsets_agree_with_the_zone_database_of_python(run, zone):
     """From 1972 to 2025, around the clock changes too: a day of each month and the hours of the last Sundays of two."""
     rules = zoneinfo.ZoneInfo(zone)
     utc = datetime.UTC
-    moments = [datetime.datetime(y, m, 1 + y * m % 27, 5, 30, tzinfo=utc) for y in range(1972, 2026, 3) for m in range(1, 13)]
+    moments = [
+        datetime.datetime(y, m, 1 + y * m % 27, 5, 30, tzinfo=utc) for y in range(1972, 2026, 3) for m in range(1, 13)
+    ]
     changes = ((3, 10), (3, 31), (10, 27), (11, 3))
     moments += [datetime.datetime(2024, m, d, h, 30, tzinfo=utc) for m, d in changes for h in range(24)]
     stamps = [int(t.timestamp()) * 1000 for t in moments]
@@ -79,7 +94,15 @@ def test_the_methods_of_numbers_and_dates(run):
       [1234.5, d].toLocaleString('de', {timeZone: 'UTC'}), new Float64Array([1234.5]).toLocaleString('de')]
     """
     assert run(code) == [
-        *["6/15/2025, 3:06:40\u202fPM", "15.6.2025", "15:06:40", "Sun", "03:06\u202fPM", "Invalid Date", "12.345.678.901.234.567.890"],
+        *[
+            "6/15/2025, 3:06:40\u202fPM",
+            "15.6.2025",
+            "15:06:40",
+            "Sun",
+            "03:06\u202fPM",
+            "Invalid Date",
+            "12.345.678.901.234.567.890",
+        ],
         *["1.234,5,15.6.2025, 15:06:40", "1.234,5"],
     ]
 
@@ -103,7 +126,13 @@ def test_plural_rules(run):
         all('pt-PT', 'cardinal', [0, 1])]
     """
     assert run(code) == [
-        *["other one other other", "one two few other other one other", "one few many many one other", "one one other many", "other"],
+        *[
+            "other one other other",
+            "one two few other other one other",
+            "one few many many one other",
+            "one one other many",
+            "other",
+        ],
         *["one few many few", "other one"],
     ]
 
@@ -143,7 +172,20 @@ def test_locales_are_negotiated(run):
         new Intl.DateTimeFormat('en', {timeZone: 'asia/tokyo'}).resolvedOptions().timeZone]
     """
     assert run(code) == [
-        *["en-US", "de-DE", "de", "fr", "en-GB", "zh-TW", ["en", "de-AT"], ["en-US", "zh-Hant-TW"], "TW", "UTC", "h23", "Asia/Tokyo"],
+        *[
+            "en-US",
+            "de-DE",
+            "de",
+            "fr",
+            "en-GB",
+            "zh-TW",
+            ["en", "de-AT"],
+            ["en-US", "zh-Hant-TW"],
+            "TW",
+            "UTC",
+            "h23",
+            "Asia/Tokyo",
+        ],
     ]
 
 
@@ -168,7 +210,10 @@ REFUSED = [
 
 @pytest.mark.parametrize("code", REFUSED)
 def test_what_is_refused(run, code):
-    assert run(f"try {{ {code}; return 'made' }} catch (e) {{ return ['RangeError', 'TypeError'].includes(e.name) }}") is True
+    assert (
+        run(f"try {{ {code}; return 'made' }} catch (e) {{ return ['RangeError', 'TypeError'].includes(e.name) }}")
+        is True
+    )
 
 
 def test_the_limits_allow_what_is_at_them(run):

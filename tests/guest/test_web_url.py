@@ -35,7 +35,9 @@ def test_parsing(run, text, base, href):
     assert run(f"return new URL(...{arguments}).href") == href
 
 
-@pytest.mark.parametrize("text", ["", "no scheme", "http://", "http://a b/", "http://h:99999/", "http://[::1/", "https://exa%23mple/"])
+@pytest.mark.parametrize(
+    "text", ["", "no scheme", "http://", "http://a b/", "http://h:99999/", "http://[::1/", "https://exa%23mple/"]
+)
 def test_what_is_no_url_is_a_type_error(run, text):
     code = f"try {{ new URL({json.dumps(text)}); return 'parsed' }} catch (e) {{ return e.constructor === TypeError }}"
     assert run(code) is True
@@ -49,7 +51,15 @@ def test_parts_can_be_read_and_set(run):
     return [u.href, u.origin, u.port, u.search, JSON.stringify({u}), `${u}`, u.searchParams === u.searchParams]
     """
     href = "https://i:1/%C3%A9?q=a+b%26c#x%20y"
-    assert run(code) == [href, "https://i:1", "1", "?q=a+b%26c", json.dumps({"u": href}, separators=(",", ":")), href, True]
+    assert run(code) == [
+        href,
+        "https://i:1",
+        "1",
+        "?q=a+b%26c",
+        json.dumps({"u": href}, separators=(",", ":")),
+        href,
+        True,
+    ]
 
 
 def test_search_params(run):
@@ -59,7 +69,16 @@ def test_search_params(run):
       new URLSearchParams([['k', 'v+']]).toString(),
       [...new URLSearchParams('?x=%F0%9F%98%80+1&y')]]
     """
-    assert run(code) == ["a=1&a=2&c=%C3%BC", ["1", "2"], True, False, ["a", "a", "c"], 3, "k=v%2B", [["x", "😀 1"], ["y", ""]]]
+    assert run(code) == [
+        "a=1&a=2&c=%C3%BC",
+        ["1", "2"],
+        True,
+        False,
+        ["a", "a", "c"],
+        3,
+        "k=v%2B",
+        [["x", "😀 1"], ["y", ""]],
+    ]
 
 
 def test_console_shows_them(run):

@@ -145,16 +145,36 @@ class Probes:
     def _paused(self, history: str) -> bytes:
         if history not in self._kept:
             session = self.session()
-            session.run(_history(history))
+            session.run(self._history(history))
             session.start("return await echo(1)")
             self._kept[history] = session.dump(KEY)
             session.close()
         return self._kept[history]
 
+    def _history(self, name: str) -> str:
+        """What a session did: `10`: calls in sequence; `10+`: made at once; `2s`: computed for two seconds, in this library."""
+        if name == "2s":
+            return _SPIN % self._turns_for(2.0)
+        if name.endswith("+"):
+            count = int(name[:-1])
+            part = _AT_ONCE.replace("return 1", "") % min(1000, count)
+            return f"for (let left = {count}; left > 0; left -= 1000) {{ {part} }} return 1"
+        return _LOOP % int(name)
+
+    def _turns_for(self, seconds: float) -> int:
+        session = self.session()
+        turns = 300_000
+        session.run(_SPIN % 1000)
+        began = time.perf_counter()
+        session.run(_SPIN % turns)
+        took = time.perf_counter() - began
+        session.close()
+        return int(turns * seconds / took)
+
     def dump(self, history: str) -> float:
         """Save a session that is paused after that history."""
         session = self.session()
-        session.run(_history(history))
+        session.run(self._history(history))
         session.start("return await echo(1)")
         began = time.perf_counter()
         session.dump(KEY)
@@ -215,17 +235,6 @@ class Probes:
         if session is not None:
             session.close()
         self._kept.clear()
-
-
-def _history(name: str) -> str:
-    """`10`: calls in sequence; `10+`: made at once; `spin:N`: a computation of N turns."""
-    if name.startswith("spin:"):
-        return _SPIN % int(name[5:])
-    if name.endswith("+"):
-        count = int(name[:-1])
-        part = _AT_ONCE.replace("return 1", "") % min(1000, count)
-        return f"for (let left = {count}; left > 0; left -= 1000) {{ {part} }} return 1"
-    return _LOOP % int(name)
 
 
 def _pss_of_children() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -48,7 +47,7 @@ class Question:
     monty: bool = False
 
 
-def _questions(quick: bool, spin: int) -> list[Question]:
+def _questions(quick: bool) -> list[Question]:
     few, crowd = (2, 10) if quick else (5, 50)
     many = 5 if quick else 15
     return [
@@ -63,7 +62,7 @@ def _questions(quick: bool, spin: int) -> list[Question]:
         Question("1 MB to a tool and back", "value_1mb", samples=few),
         *(Question(f"dump after {n} calls", "dump", {"history": str(n)}, 2 if quick else 3) for n in (0, 10, 1000)),
         *(Question(f"load and resume after {n} calls", "load", {"history": str(n)}, few) for n in (0, 10, 1000)),
-        Question("load and resume after 2 s of computing", "load", {"history": f"spin:{spin}"}, 2),
+        Question("load and resume after 2 s of computing", "load", {"history": "2s"}, 2),
         Question("memory per session", "pss_bytes", {"count": crowd}, 1, "bytes"),
         Question(f"{crowd} sessions at once, 20 calls each", "crowd", {"count": crowd}, 1),
     ]
@@ -81,8 +80,7 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation) -> list[Row]:
         for peer in others.values():
             peer.measure("create")
         rows: list[Row] = []
-        spin = _turns_for_two_seconds(probes)
-        for question in _questions(quick, spin):
+        for question in _questions(quick):
             if isolation != "process" and question.probe in ("pss_bytes", "crowd"):
                 continue
             rows += _ask(question, probes, others, BARS.get(isolation, {}))
@@ -152,15 +150,3 @@ def _growth(probes: Probes, samples: int) -> list[Row]:
                 )
             )
     return rows
-
-
-def _turns_for_two_seconds(probes: Probes) -> int:
-    """How many turns of a simple loop keep our guest busy for two seconds."""
-    session = probes.session()
-    turns = 500_000
-    code = f"let x = 0; for (let i = 0; i < {turns}; i++) {{ x = (x * 31 + i) % 1000003 }} return x"
-    began = time.perf_counter()
-    session.run(code)
-    took = time.perf_counter() - began
-    session.close()
-    return int(turns * 2.0 / took)

@@ -123,14 +123,14 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 _REPLY = struct.Struct("<BQI")
 
 
-def decode_reply(body: bytes) -> Reply:
-    """The body of an `r` frame."""
+def decode_reply(body: bytes, wall_ns: int = 0) -> Reply:
+    """The body of an `r` frame, for which the host waited so long."""
     if len(body) < _REPLY.size:
         raise ProtocolViolation("a worker sent a truncated reply")
     status, ns, reads = _REPLY.unpack_from(body)
     if status > OUT_OF_MEMORY:
         raise ProtocolViolation(f"a worker sent the unknown status {status}")
-    return Reply(status, ns, reads, body[_REPLY.size :])
+    return Reply(status, ns, reads, body[_REPLY.size :], wall_ns)
 
 
 def decode_output(output: bytes) -> list[Message]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import struct
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from ...core.commands import Dump, LinkLost, Load, Replay, Step
+from ...core.outcome import clean
 from ...errors import ImageError, ProtocolViolation
 from ...wire import frames
 from ...wire.messages import TRAP, Reply, decode_reply
@@ -20,7 +22,8 @@ GRACE: Final = 0.3
 """Seconds between the interrupt flag and SIGKILL: a few native loops (a huge sort, a huge join) do not poll the flag."""
 HOUSEKEEPING: Final = 30.0
 """Seconds for an image, either way."""
-_SEND_TIMEOUT: Final = struct.pack("@qq", 30, 0)
+TAKING: Final = 10.0
+"""Seconds for a worker to take a request, which it waits for: only one that does nothing else needs more."""
 _PATIENCE: Final = 0.02
 _RECEIVE_TIMEOUT: Final = struct.pack("@qq", 0, int(_PATIENCE * 1_000_000))
 """How long a blocking receive waits before it looks at the clock. Letting the kernel wait (SO_RCVTIMEO) instead of polling first
@@ -70,14 +73,17 @@ def _frame(command: Step | Replay | Dump | Load) -> tuple[bytes, float]:
     return frames.encode_parts(frames.LOAD, list(command.images), wide_count=False), HOUSEKEEPING
 
 
-def _result(command: Step | Replay | Dump | Load, kind: int, body: bytes) -> Any:
+def _result(command: Step | Replay | Dump | Load, kind: int, body: bytes, wall_ns: int) -> Any:
     if kind == frames.REFUSED:
-        raise ImageError(body[:500].decode("utf-8", "replace"))
+        text = clean(body[:500].decode("utf-8", "replace"))
+        if isinstance(command, (Dump, Load)):
+            raise ImageError(text)
+        raise ProtocolViolation(f"a worker refused a request: {text}")
     if isinstance(command, Dump):
         if kind == frames.IMAGE:
             return body
     elif kind == frames.REPLY:
-        reply = decode_reply(body)
+        reply = decode_reply(body, wall_ns)
         return None if isinstance(command, Load) else reply
     raise ProtocolViolation(f"a worker answered with the unexpected frame kind {kind}")
 
@@ -89,7 +95,6 @@ class ProcessLink:
         self._worker = worker
         self._sock = worker.sock
         self._decoder = frames.FrameDecoder()
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_TIMEOUT)
         self._waits: bytes | None = None
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
         self.closed = False
@@ -113,13 +118,50 @@ class ProcessLink:
 
     def perform(self, command: Step | Replay | Dump | Load) -> Any:
         """One request and its reply, blocking this thread."""
-        frame, limit = _frame(command)
+        frame, limit = self._request(command)
+        began = time.monotonic_ns()
+        rest = memoryview(frame)[self._send_now(frame) :]
+        if rest:
+            self._send_rest(rest)
+        kind, body = self._receive(limit)
+        return _result(command, kind, body, time.monotonic_ns() - began)
+
+    def _request(self, command: Step | Replay | Dump | Load) -> tuple[bytes, float]:
+        """The bytes to send and the seconds to wait. A worker never speaks unasked: what is there already is no answer."""
         try:
-            self._sock.sendall(self._prefix + frame if self._prefix else frame)
+            early = self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            pass
         except OSError as error:
             raise self._lost(error) from error
-        self._prefix = b""
-        return _result(command, *self._receive(limit))
+        else:
+            if not early:
+                raise self._lost(None)
+            raise ProtocolViolation("a worker spoke before it was asked")
+        frame, limit = _frame(command)
+        if self._prefix:
+            frame, self._prefix = self._prefix + frame, b""
+        return frame, limit
+
+    def _send_now(self, data: bytes | memoryview) -> int:
+        """How much of it went out without waiting."""
+        try:
+            return self._sock.send(data, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _send_rest(self, rest: memoryview) -> None:
+        deadline = time.monotonic() + TAKING
+        poll = select.poll()
+        poll.register(self._sock, select.POLLOUT)
+        while rest:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._deaf()
+            if poll.poll(left * 1000):
+                rest = rest[self._send_now(rest) :]
 
     def _receive(self, limit: float) -> tuple[int, bytes]:
         self._wait_like(_RECEIVE_TIMEOUT)
@@ -153,21 +195,25 @@ class ProcessLink:
         if not data:
             raise self._lost(None)
         self._decoder.feed(data)
-        return self._decoder.next()
+        frame = self._decoder.next()
+        if frame is not None and self._decoder.pending:
+            raise ProtocolViolation("a worker said more than it was asked")
+        return frame
 
     # ── on an event loop ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def perform_async(self, command: Step | Replay | Dump | Load) -> Any:
         """The same on the running event loop. It is registered there only while it waits, so any loop may be the next."""
-        frame, limit = _frame(command)
-        if self._prefix:
-            frame, self._prefix = self._prefix + frame, b""
+        frame, limit = self._request(command)
         loop = asyncio.get_running_loop()
         self._wait_like(_BRIEFLY)
-        await self._send(loop, frame)
+        began = time.monotonic_ns()
+        rest = memoryview(frame)[self._send_now(frame) :]
+        if rest:
+            await self._send_rest_async(loop, rest)
         reply = self._take()
         if reply is not None:
-            return _result(command, *reply)
+            return _result(command, *reply, time.monotonic_ns() - began)
         waiter: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         sock = self._sock
         loop.add_reader(sock, self._readable, waiter)
@@ -177,31 +223,21 @@ class ProcessLink:
         finally:
             timer.cancel()
             loop.remove_reader(sock)
-        return _result(command, kind, body)
+        return _result(command, kind, body, time.monotonic_ns() - began)
 
-    async def _send(self, loop: asyncio.AbstractEventLoop, frame: bytes) -> None:
+    async def _send_rest_async(self, loop: asyncio.AbstractEventLoop, rest: memoryview) -> None:
         try:
-            sent = self._sock.send(frame, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            sent = 0
-        except OSError as error:
-            raise self._lost(error) from error
-        rest = memoryview(frame)[sent:]
-        while rest:
-            ready: asyncio.Future[None] = loop.create_future()
-            loop.add_writer(self._sock, _wake, ready)
-            try:
-                async with asyncio.timeout(HOUSEKEEPING):
-                    await ready
-                rest = rest[self._sock.send(rest, socket.MSG_DONTWAIT) :]
-            except TimeoutError as error:
-                raise self._overdue() from error
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise self._lost(error) from error
-            finally:
-                loop.remove_writer(self._sock)
+            async with asyncio.timeout(TAKING):
+                while rest:
+                    ready: asyncio.Future[None] = loop.create_future()
+                    loop.add_writer(self._sock, _wake, ready)
+                    try:
+                        await ready
+                    finally:
+                        loop.remove_writer(self._sock)
+                    rest = rest[self._send_now(rest) :]
+        except TimeoutError as error:
+            raise self._deaf() from error
 
     def _readable(self, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
         if waiter.done():
@@ -228,6 +264,11 @@ class ProcessLink:
     def _lost(self, error: OSError | None) -> LinkLost:
         self.close()
         return LinkLost("died", "the worker died" if error is None else f"the worker died ({error.strerror})")
+
+    def _deaf(self) -> LinkLost:
+        self._worker.kill()
+        self.close()
+        return LinkLost("died", "the worker did not take its request and was killed")
 
     def _overdue(self) -> LinkLost:
         self._worker.kill()
