@@ -1,9 +1,9 @@
 """Changes to QuickJS-ng's source, as text: each must apply exactly once, or the build stops.
 
-All but `_PLAIN` are for one purpose: code whose time is up must notice. The engine looks at the interrupt flag once in 10,000 calls, jumps back
-and steps of *some* of its builtins (0.17.0). In the others only SIGKILL helps, which a guest in the host's own process cannot be
-sent, and which costs a session its worker. So loops that looked never now do, and work that a single call does on large data
-(comparing, copying, searching) counts as many steps.
+All but `_PLAIN` are for one purpose: code whose time is up must notice. The engine looks at the interrupt flag once in 10,000
+calls, jumps back and steps of *some* of its builtins (0.17.0). In the others only SIGKILL helps, which a guest in the host's own
+process cannot be sent, and which costs a session its worker. So loops that looked never now do, and work that a single call does
+on large data (comparing, copying, searching) counts as many steps.
 """
 
 from __future__ import annotations
@@ -116,6 +116,14 @@ _ARRAYS = (
         "        if (len > abuf->byte_length)\n"
         "            memset(&data[abuf->byte_length], 0, len - abuf->byte_length);\n",
     ),
+    Patch(
+        QUICKJS,
+        "    if (JS_IsException(r))\n        goto exception;\n    for(k = 0; k < len; k++) {\n"
+        "        v = JS_GetPropertyInt64(ctx, arr, k);\n",
+        "    if (JS_IsException(r))\n        goto exception;\n    for(k = 0; k < len; k++) {\n"
+        "        if (js_poll_interrupts(ctx))\n            goto exception;\n"
+        "        v = JS_GetPropertyInt64(ctx, arr, k);\n",
+    ),
     # Set methods, Iterator helpers, Array.from and destructuring over a builtin iterator call no function.
     Patch(
         QUICKJS,
@@ -153,7 +161,7 @@ _TEXT = (
     Patch(
         QUICKJS,
         "        j = string_indexof_char(p1, c, i);\n",
-        "        j = string_indexof_char(p1, c, i);\n        js_charge((j < 0 ? len1 : j) - i);\n"
+        "        j = string_indexof_char(p1, c, i);\n        js_charge((j < 0 ? len1 : j) - i + 256);\n"
         "        if (js_give_up())\n            return -1;\n",
     ),
     Patch(
@@ -192,6 +200,30 @@ _TEXT = (
         "        c = string_getc(p, &i);\n        if (c == 0x3a3 && to_lower && ",
         "        if (js_poll_interrupts(ctx))\n            goto fail;\n"
         "        c = string_getc(p, &i);\n        if (c == 0x3a3 && to_lower && ",
+    ),
+    # escape, RegExp.escape.
+    Patch(
+        QUICKJS,
+        "        c = string_get(p, i);\n        if (isUnescaped(c)) {\n            string_buffer_putc16(b, c);\n",
+        "        if (js_poll_interrupts(ctx)) {\n            JS_FreeValue(ctx, str);\n            string_buffer_free(b);\n"
+        "            return JS_EXCEPTION;\n        }\n"
+        "        c = string_get(p, i);\n        if (isUnescaped(c)) {\n            string_buffer_putc16(b, c);\n",
+    ),
+    Patch(
+        QUICKJS,
+        "        c = p->is_wide_char ? (uint32_t)str16(p)[i] : (uint32_t)str8(p)[i];\n        if (c < 33) {\n",
+        "        if (js_poll_interrupts(ctx)) {\n            JS_FreeValue(ctx, str);\n            string_buffer_free(b);\n"
+        "            return JS_EXCEPTION;\n        }\n"
+        "        c = p->is_wide_char ? (uint32_t)str16(p)[i] : (uint32_t)str8(p)[i];\n        if (c < 33) {\n",
+    ),
+    # A BigInt of a million bits as text divides it 33,000 times.
+    Patch(
+        QUICKJS,
+        "                    v = js_mp_div1(r->tab, r->tab, len, radix_base, 0);\n",
+        "                    js_charge(len * 4);\n"
+        "                    if (js_poll_interrupts(ctx)) {\n                        js_free(ctx, tmp);\n"
+        "                        js_free(ctx, buf);\n                        return JS_EXCEPTION;\n                    }\n"
+        "                    v = js_mp_div1(r->tab, r->tab, len, radix_base, 0);\n",
     ),
     # normalize sorts combining marks by insertion: a text of 200 KB takes minutes. Counting does it in linear time.
     Patch(

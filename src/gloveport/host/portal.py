@@ -74,8 +74,12 @@ def portal() -> Portal:
     return _current
 
 
+_parents: list[Portal] = []
+
+
 def _renew() -> None:
     global _current
+    _parents.append(_current)  # kept: its loop is the parent's, and would complain of not being closed here
     _current = Portal()
 
 

@@ -36,12 +36,13 @@ class SQLiteStore:
         self._connection = self._connect()
 
     def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
-            connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")  # a spent budget must survive a power cut
             connection.execute(_SCHEMA)
         except sqlite3.DatabaseError as error:
+            connection.close()
             raise StoreError(f"{str(self.path)!r} is not a store of sessions: {error}") from error
         return connection
 
@@ -49,6 +50,7 @@ class SQLiteStore:
     def _transaction(self, *, write: bool) -> Generator[sqlite3.Connection]:
         with self._lock:
             if self._owner != os.getpid():  # a connection must not cross a fork (sqlite.org/howtocorrupt.html §2.6)
+                self._inherited = self._connection  # kept, so that it is not closed here
                 self._connection, self._owner = self._connect(), os.getpid()
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -107,9 +109,14 @@ class SQLiteStore:
         return [_record(row) for row in rows]
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; a store that is dropped closes it too."""
         with self._lock:
             self._connection.close()
+
+    def __del__(self) -> None:
+        connection = getattr(self, "_connection", None)
+        if connection is not None and self._owner == os.getpid():
+            connection.close()
 
 
 def _record(row: tuple[str, bytes, int, int, str, str | None, float]) -> Record:

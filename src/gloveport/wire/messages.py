@@ -14,6 +14,7 @@ from ..errors import ProtocolViolation
 
 __all__ = (
     "INTERRUPTED",
+    "NOT_PLAIN",
     "OK",
     "OUT_OF_MEMORY",
     "TRAP",
@@ -29,6 +30,7 @@ __all__ = (
     "decode_output",
     "decode_reply",
     "open_request",
+    "plain_request",
     "reseed_request",
     "run_request",
     "tick_request",
@@ -46,8 +48,12 @@ SURROGATES: Final = 2
 
 GC_REQUEST: Final = b"G"
 
+_NOT_PLAIN: Final = b'{"t":"fail","f":0,"kind":"compile","name":"","message":""}'
+NOT_PLAIN: Final = len(_NOT_PLAIN).to_bytes(4, "little") + _NOT_PLAIN
+"""The whole output of a guest that leaves a `plain_request` to the compiler. It has done nothing."""
 
-class Call(msgspec.Struct, tag_field="t", tag="call", frozen=True, gc=False):
+
+class Call(msgspec.Struct, tag_field="t", tag="call", frozen=True, gc=False, forbid_unknown_fields=True):
     """A tool was called; `a` holds the arguments, undecoded."""
 
     id: int
@@ -56,7 +62,7 @@ class Call(msgspec.Struct, tag_field="t", tag="call", frozen=True, gc=False):
     f: int = 0
 
 
-class Log(msgspec.Struct, tag_field="t", tag="log", frozen=True, gc=False):
+class Log(msgspec.Struct, tag_field="t", tag="log", frozen=True, gc=False, forbid_unknown_fields=True):
     """One console call."""
 
     s: int
@@ -64,7 +70,7 @@ class Log(msgspec.Struct, tag_field="t", tag="log", frozen=True, gc=False):
     f: int = 0
 
 
-class Tail(msgspec.Struct, tag_field="t", tag="tail", frozen=True, gc=False):
+class Tail(msgspec.Struct, tag_field="t", tag="tail", frozen=True, gc=False, forbid_unknown_fields=True):
     """The kept end of a stream, after `lines` lines of `bytes` bytes that were dropped."""
 
     s: int
@@ -74,14 +80,14 @@ class Tail(msgspec.Struct, tag_field="t", tag="tail", frozen=True, gc=False):
     f: int = 0
 
 
-class DoneMessage(msgspec.Struct, tag_field="t", tag="done", frozen=True, gc=False):
+class DoneMessage(msgspec.Struct, tag_field="t", tag="done", frozen=True, gc=False, forbid_unknown_fields=True):
     """The run returned; without `v`, undefined."""
 
     v: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     f: int = 0
 
 
-class FailMessage(msgspec.Struct, tag_field="t", tag="fail", frozen=True, gc=False):
+class FailMessage(msgspec.Struct, tag_field="t", tag="fail", frozen=True, gc=False, forbid_unknown_fields=True):
     """The run failed inside the guest."""
 
     kind: str
@@ -93,7 +99,7 @@ class FailMessage(msgspec.Struct, tag_field="t", tag="fail", frozen=True, gc=Fal
     f: int = 0
 
 
-class Idle(msgspec.Struct, tag_field="t", tag="idle", frozen=True, gc=False):
+class Idle(msgspec.Struct, tag_field="t", tag="idle", frozen=True, gc=False, forbid_unknown_fields=True):
     """The run waits: `calls` are open, and the next timer is due in `timer` ms."""
 
     calls: int
@@ -237,6 +243,12 @@ def run_request(number: int, max_output_bytes: int, code: str) -> bytes:
     """Evaluates what the compiler made."""
     source = code.encode("utf-8", "surrogatepass")
     return _RUN.pack(b"R", number, max_output_bytes, len(source)) + source
+
+
+def plain_request(number: int, max_output_bytes: int, source: str) -> bytes:
+    """Compiles and evaluates plain JavaScript as it was given; the output is `NOT_PLAIN` when that is for the compiler."""
+    text = source.encode("utf-8", "surrogatepass")
+    return _RUN.pack(b"P", number, max_output_bytes, len(text)) + text
 
 
 def answer_request(advance_ms: float, call_id: int, ok: bool, payload: bytes) -> bytes:
