@@ -37,7 +37,7 @@ _MECHANISM = (
         "static void js_charge(uint32_t work);\n"
         "static bool js_give_up(void);\n\n"
         "/* See _ROOM in buildsteps/patches.py. */\n"
-        "#define JS_ROOM(size) volatile char js_room[size]; js_room[0] = 0\n",
+        '#define JS_ROOM(size) char js_room[size]; __asm__ volatile("" : : "r"(js_room) : "memory")\n',
     ),
     Patch(
         QUICKJS,
@@ -108,7 +108,7 @@ _ARRAYS = (
         QUICKJS,
         '    fail:\n        JS_ThrowTypeError(ctx, "not a TypedArray");\n        return NULL;\n    }\n    return p;\n',
         '    fail:\n        JS_ThrowTypeError(ctx, "not a TypedArray");\n        return NULL;\n    }\n'
-        '    js_charge(p->u.array.count);\n    return p;\n',
+        "    js_charge(p->u.array.count);\n    return p;\n",
     ),
     Patch(
         QUICKJS,
@@ -305,7 +305,7 @@ _PARSERS = (
         "    is_first = true;\n    for(;;) {\n        if (*p == ']')\n            break;\n",
         "    is_first = true;\n    for(;;) {\n        if (*p == ']')\n            break;\n"
         '        if (lre_check_timeout(s->opaque)) {\n            re_parse_error(s, "interrupted");\n'
-        '            goto fail;\n        }\n',
+        "            goto fail;\n        }\n",
     ),
 )
 
@@ -321,20 +321,24 @@ _ROOM = (
     Patch(
         QUICKJS,
         "    JSContext *ctx = s->ctx;\n    JSValue val = JS_NULL;\n    int ret;\n\n    if (js_check_stack",
-        "    JSContext *ctx = s->ctx;\n    JSValue val = JS_NULL;\n    int ret;\n    JS_ROOM(256);\n\n    if (js_check_stack",
+        "    JSContext *ctx = s->ctx;\n    JSValue val = JS_NULL;\n    int ret;\n    JS_ROOM(128);\n\n    if (js_check_stack",
     ),
     Patch(
         QUICKJS,
         "    int cl, ret;\n    bool has_content;\n\n    indent1 = JS_UNDEFINED;\n",
-        "    int cl, ret;\n    bool has_content;\n    JS_ROOM(256);\n\n    indent1 = JS_UNDEFINED;\n",
+        "    int cl, ret;\n    bool has_content;\n    JS_ROOM(128);\n\n    indent1 = JS_UNDEFINED;\n",
     ),
     Patch(
         QUICKJS,
         "    int64_t sourceIndex, elementLen;\n    int present, is_array;\n\n",
-        "    int64_t sourceIndex, elementLen;\n    int present, is_array;\n    JS_ROOM(256);\n\n",
+        "    int64_t sourceIndex, elementLen;\n    int present, is_array;\n    JS_ROOM(128);\n\n",
     ),
     *(
-        Patch(QUICKJS, f"    s = get_proxy_method(ctx, &method, obj, {trap});\n", f"    JS_ROOM(256);\n    s = get_proxy_method(ctx, &method, obj, {trap});\n")
+        Patch(
+            QUICKJS,
+            f"    s = get_proxy_method(ctx, &method, obj, {trap});\n",
+            f"    JS_ROOM(256);\n    s = get_proxy_method(ctx, &method, obj, {trap});\n",
+        )
         for trap in ("JS_ATOM_has", "JS_ATOM_get", "JS_ATOM_set", "JS_ATOM_deleteProperty", "JS_ATOM_defineProperty")
     ),
     Patch(

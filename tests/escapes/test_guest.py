@@ -10,27 +10,52 @@ import pytest
 
 from gloveport import AgentSandbox
 
-CASES = sorted(Path(__file__).parent.glob("*/*.js"))
+FOLDER = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+ISOLATIONS = ("inline", "process", "shared")
+FIELDS = {"status", "error_type", "error", "line", "result", "calls", "clean", "killed"}
+
+
+def load(path):
+    head, _, code = path.read_text("utf-8").partition("\n")
+    case = json.loads(head.removeprefix("// "))
+    assert set(case) <= {"timeout", "memory", "isolations", "expect"}
+    assert set(case["expect"]) <= FIELDS and "status" in case["expect"], path
+    return case, code
+
+
+CASES = {f"{path.parent.name}-{path.stem}": (path.parent.name, *load(path)) for path in sorted(FOLDER.glob("*/*.js"))}
+PAIRS = [
+    pytest.param(isolation, name, id=f"{isolation}-{name}")
+    for isolation in ISOLATIONS
+    for name, (_, case, _) in CASES.items()
+    if isolation in case.get("isolations", ISOLATIONS)
+]
 
 
 def fail():
     raise ValueError("secret")
 
 
-@pytest.fixture(scope="module", params=["inline", "process", "shared"])
-def sibling(request):
-    """A session that waits at a call while its neighbour attacks."""
-    with AgentSandbox({"t": lambda x: x}, isolation=request.param, timeout=30) as session:
-        session.run("let kept = ['mine']")
-        yield request.param, session
+@pytest.fixture(scope="module")
+def siblings():
+    """A session of each isolation, which waits at a call while its neighbour attacks."""
+    made = {}
+    yield lambda isolation: made.get(isolation) or made.setdefault(isolation, waiting(isolation))
+    for session in made.values():
+        session.close()
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_attack(path, sibling):
-    isolation, neighbour = sibling
-    head, _, code = path.read_text("utf-8").partition("\n")
-    case = json.loads(head.removeprefix("// "))
+def waiting(isolation):
+    session = AgentSandbox({"t": lambda x: x}, isolation=isolation, timeout=30)
+    session.run("let kept = ['mine']")
+    return session
+
+
+@pytest.mark.parametrize(("isolation", "name"), PAIRS)
+def test_attack(isolation, name, siblings):
+    area, case, code = CASES[name]
+    neighbour = siblings(isolation)
     calls = []
 
     def t(*args):
@@ -40,35 +65,38 @@ def test_attack(path, sibling):
     while neighbour.pending is not None:  # a case before this one failed
         neighbour.resume(neighbour.pending, None)
     neighbour.run("kept.length = 1")
-    waiting = neighbour.start("kept.push(await t('?')); return kept")
+    step = neighbour.start("kept.push(await t('?')); return kept")
     limits = {"timeout": case.get("timeout", 10), "max_memory": case.get("memory", 128) << 20, "max_tool_calls": 2000}
     with AgentSandbox({"t": t, "fail": fail}, isolation=isolation, **limits) as session:
         session.run("let before = 1")
+        pid = session.worker_pid
         result = session.execute(code)
         check(case["expect"], result, calls)
+        if case["expect"].get("killed") and isolation == "process":
+            assert session.worker_pid != pid, "the worker was not killed"
         after = session.execute("return typeof before")
-        assert (after.status, after.result) == ("Succeeded", "number") or path.parent.name == "tamper", after
+        assert (after.status, after.result) == ("Succeeded", "number") or area == "tamper", after
         session.execute("return 1")
     # the neighbour neither moved nor lost anything
-    assert neighbour.pending == waiting
-    assert neighbour.resume(waiting, "answer").value[-1] == "answer"
+    assert neighbour.pending == step
+    assert neighbour.resume(step, "answer").value[-1] == "answer"
     assert neighbour.run("kept.length = 1; return kept") == ["mine"]
     assert neighbour.lost_runs == 0
 
 
 def check(expect, result, calls):
-    for field in ("status", "error_type"):
+    for field in ("status", "error_type", "error", "line", "result"):
         if field in expect:
-            allowed = expect[field] if isinstance(expect[field], list) else [expect[field]]
-            assert getattr(result, field) in allowed, result
-    if "result" in expect:
-        assert result.result == expect["result"], result
+            assert getattr(result, field) == expect[field], (field, result)
     if "calls" in expect:
         assert calls == expect["calls"]
     if expect.get("clean"):
         assert not CONTROL.search(result.stdout + result.stderr + (result.error or ""))
+    assert len(result.error or "") < 5000
+    assert (result.line is None and result.column is None) or (result.line or 0) >= 1
     assert "secret" not in json.dumps(result.to_dict())
 
 
 def test_there_are_enough():
-    assert len(CASES) >= 40
+    assert len(CASES) >= 150
+    assert {area for area, _, _ in CASES.values()} == {"cpu", "depth", "forge", "later", "loops", "memory", "reach", "tamper"}

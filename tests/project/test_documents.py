@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import re
@@ -21,6 +22,16 @@ def test_examples(page):
     if page.name == "pydantic-ai.md":
         pytest.importorskip("pydantic_ai")
     names = {"__name__": "example"}
+    loop = asyncio.new_event_loop()  # for `run_sync`, which otherwise leaves one open
+    asyncio.set_event_loop(loop)
+    try:
+        _run_blocks(page, names)
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)
+
+
+def _run_blocks(page, names):
     for block in BLOCK.findall(page.read_text("utf-8")):
         expected = re.findall(r"^\s*#> ?(.*)$", block, re.MULTILINE)
         out = io.StringIO()

@@ -414,7 +414,9 @@ class Session(DurableSession):
             elif isinstance(message, wire.Tail):
                 run.output.end(message)
             elif isinstance(message, wire.Call):  # made just before the end: charged, never answered
-                self._admit(message.n)
+                run.last_call = max(run.last_call, message.id)
+                if self._admit(message.n) is None:
+                    run.charged[message.n] = run.charged.get(message.n, 0) + 1
 
     def _admit(self, js_name: str) -> str | None:
         tool = self.tools.get(js_name)

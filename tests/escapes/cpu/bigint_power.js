@@ -1,2 +1,2 @@
-// {"timeout": 0.5, "expect": {"status": ["Failed"]}}
+// {"timeout": 5, "expect": {"status": "Failed", "error_type": "RangeError"}}
 return (7n ** (7n ** 9n)).toString().length

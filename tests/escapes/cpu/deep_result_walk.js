@@ -1,2 +1,2 @@
-// {"timeout": 1, "expect": {"error_type": ["ValueCrossingError", "RuntimeTimeout"]}}
+// {"timeout": 2, "expect": {"status": "Failed", "error_type": "ValueCrossingError"}}
 const a = []; for (let i = 0; i < 30; i++) a.push(a.slice()); return a

@@ -1,2 +1,2 @@
-// {"timeout": 0.3, "expect": {"error_type": ["RuntimeTimeout"]}}
+// {"timeout": 0.15, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 return {get x() { for (;;); }}

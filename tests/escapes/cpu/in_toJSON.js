@@ -1,2 +1,2 @@
-// {"timeout": 0.3, "expect": {"status": "Succeeded", "result": {}}}
+// {"timeout": 2, "expect": {"status": "Succeeded", "result": {}}}
 return {toJSON: undefined}

@@ -1,2 +1,2 @@
-// {"timeout": 0.3, "expect": {"error_type": ["RuntimeTimeout"]}}
+// {"timeout": 0.15, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 return Array.from({length: 1e5}, (_, i) => i).sort(() => { for (let i = 0; i < 1e6; i++); return 1 })

@@ -1,2 +1,2 @@
-// {"timeout": 0.5, "expect": {"status": ["Failed", "Succeeded"]}}
+// {"timeout": 0.15, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 const a = []; a.length = 4294967295; a[5] = 1; a.sort(); return 1

@@ -1,2 +1,2 @@
-// {"timeout": 0.5, "expect": {"status": ["Failed", "Succeeded"]}}
+// {"timeout": 5, "expect": {"status": "Failed", "error_type": "RangeError"}}
 let x = 3n; for (let i = 0; i < 22; i++) x *= x; return x.toString().length

@@ -1,2 +1,2 @@
-// {"timeout": 0.3, "expect": {"error_type": ["RuntimeTimeout"]}}
+// {"timeout": 0.15, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 const t = {then(r) { r(t) }}; await t

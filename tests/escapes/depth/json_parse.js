@@ -1,2 +1,2 @@
-// {"expect": {"status": ["Failed", "Succeeded"]}}
+// {"expect": {"status": "Failed", "error_type": "RangeError"}}
 return typeof JSON.parse('['.repeat(1e5) + ']'.repeat(1e5))

@@ -1,2 +1,2 @@
-// {"expect": {"error_type": ["RangeError", "InternalError"]}}
+// {"expect": {"status": "Failed", "error_type": "RangeError"}}
 const f = () => f() + 1; return f()

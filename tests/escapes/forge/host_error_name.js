@@ -1,2 +1,2 @@
-// {"expect": {"error_type": ["Error"]}}
+// {"expect": {"status": "Failed", "error_type": "Error"}}
 const e = new Error('x'); e.name = 'WorkerCrashed'; throw e

@@ -1,2 +1,2 @@
-// {"expect": {"error_type": ["ReferenceError"]}}
+// {"expect": {"status": "Failed", "error_type": "ReferenceError"}}
 return await delete_everything()

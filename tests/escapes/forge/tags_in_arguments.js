@@ -1,2 +1,2 @@
-// {"expect": {"calls": [["t", [{"$": "bigint", "v": "x"}]]]}}
+// {"expect": {"status": "Succeeded", "result": 1, "calls": [["t", [{"$": "bigint", "v": "x"}]]]}}
 return await t({$: 'bigint', v: 'x'}).then(() => 1)

@@ -1,2 +1,2 @@
-// {"expect": {"status": "Succeeded", "result": 1}}
+// {"timeout": 0.15, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 globalThis.r = new FinalizationRegistry(() => { for (;;); }); r.register({}, 1); return 1

@@ -1,2 +1,2 @@
-// {"timeout": 0.5, "expect": {"status": "Succeeded", "result": 1}}
+// {"timeout": 2, "expect": {"status": "Succeeded", "result": 1}}
 Object.defineProperty(globalThis, 'after', {get() { for (;;); }, configurable: true}); return 1

@@ -1,2 +1,2 @@
-// {"memory": 32, "timeout": 2, "expect": {"status": ["Failed"]}}
+// {"timeout": 5, "memory": 32, "expect": {"status": "Failed", "error_type": "MemoryLimitExceeded"}}
 for (;;) t('x'.repeat(1000))

@@ -1,2 +1,2 @@
-// {"memory": 32, "timeout": 2, "expect": {"error_type": ["RuntimeTimeout", "MemoryLimitExceeded", "InternalError", "RangeError"]}}
+// {"timeout": 0.3, "memory": 32, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 for (;;) { try { const a = []; for (;;) a.push(new Array(1000).fill(1)) } catch {} }

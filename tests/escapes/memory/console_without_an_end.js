@@ -1,2 +1,2 @@
-// {"memory": 32, "timeout": 0.5, "expect": {"error_type": ["RuntimeTimeout"]}}
+// {"timeout": 0.2, "memory": 32, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 for (let i = 0;; i++) console.log('line', i)

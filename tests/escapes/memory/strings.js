@@ -1,2 +1,2 @@
-// {"memory": 32, "expect": {"error_type": ["MemoryLimitExceeded", "RangeError", "InternalError"]}}
+// {"timeout": 5, "memory": 32, "expect": {"status": "Failed", "error_type": "InternalError"}}
 let s = 'x'; for (;;) s += s

@@ -1,2 +1,2 @@
-// {"memory": 32, "expect": {"error_type": ["MemoryLimitExceeded", "RangeError", "InternalError"]}}
-for (let i = 0;; i++) Symbol.for('s' + i)
+// {"timeout": 5, "memory": 32, "expect": {"status": "Failed", "error_type": "MemoryLimitExceeded"}}
+const a = []; for (let i = 0;; i++) a.push(Symbol.for('s' + i))

@@ -1,2 +1,2 @@
-// {"expect": {"status": ["Succeeded", "Failed"]}}
+// {"expect": {"status": "Succeeded", "result": "undefined"}}
 function f() { return f.caller } return String(f())

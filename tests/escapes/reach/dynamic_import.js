@@ -1,2 +1,2 @@
-// {"expect": {"error_type": ["SyntaxError"]}}
+// {"expect": {"status": "Failed", "error_type": "SyntaxError"}}
 return await import('fs')

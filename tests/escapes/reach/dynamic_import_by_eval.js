@@ -1,2 +1,2 @@
-// {"expect": {"status": "Failed"}}
+// {"expect": {"status": "Failed", "error_type": "TypeError"}}
 return await (0, eval)("import('os')")

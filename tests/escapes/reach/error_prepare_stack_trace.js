@@ -1,2 +1,2 @@
-// {"expect": {"status": ["Succeeded", "Failed"]}}
+// {"expect": {"status": "Succeeded", "result": ["undefined"]}}
 Error.prepareStackTrace = (e, frames) => frames; const s = new Error().stack; return Array.isArray(s) ? s.map(f => typeof f.getThis) : typeof s

@@ -1,2 +1,2 @@
-// {"expect": {"error_type": ["SyntaxError", "TypeError"]}}
+// {"expect": {"status": "Failed", "error_type": "SyntaxError"}}
 return __gloveport_publish({x: [() => 1]})

@@ -1,3 +1,3 @@
-// {"expect": {"error_type": ["SyntaxError"]}}
+// {"expect": {"status": "Failed", "error_type": "SyntaxError"}}
 import os from 'os'
 return os

@@ -1,2 +1,2 @@
-// {"expect": {"error_type": ["ValueError"]}}
+// {"expect": {"status": "Failed", "error_type": "ValueError"}}
 globalThis.Error = class { constructor() { throw 1 } }; await fail()

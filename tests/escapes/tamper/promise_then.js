@@ -1,3 +1,3 @@
-// {"expect": {"calls": [["t", [1]]], "status": ["Succeeded"], "result": 1}}
+// {"expect": {"status": "Succeeded", "result": 1, "calls": [["t", [1]]]}}
 Promise.prototype.then = Promise.prototype.finally = function () { throw 1 }; Promise.resolve = Promise.reject = () => 'owned';
 return await t(1)

@@ -1,2 +1,2 @@
-// {"expect": {"calls": [], "result": "mine"}}
+// {"expect": {"status": "Succeeded", "result": "mine", "calls": []}}
 globalThis.t = () => 'mine'; return await globalThis.t(1)

@@ -1,0 +1,49 @@
+"""For the tests of applications: sessions that start in microseconds and always behave the same, and a model that follows a script.
+
+    with inline_sandbox({"look": look}) as session:
+        assert session.run("return await look('x')") == …
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .host.sandbox import AsyncAgentSandbox
+from .host.sync import AgentSandbox
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.function import FunctionModel
+
+__all__ = ("CLOCK", "SEED", "async_inline_sandbox", "inline_sandbox", "scripted_model")
+
+CLOCK = 1_700_000_000
+"""Where their clock begins: 2023-11-14T22:13:20Z."""
+SEED = 1
+"""Of their `Math.random`."""
+
+_FIXED: dict[str, Any] = {"isolation": "inline", "clock": CLOCK, "random_seed": SEED}
+
+
+def inline_sandbox(tools: Any, **options: Any) -> AgentSandbox:
+    """An `AgentSandbox` in this process, with a fixed clock and seed. No jail: for code that the test wrote itself."""
+    return AgentSandbox(tools, **{**_FIXED, **options})
+
+
+def async_inline_sandbox(tools: Any, **options: Any) -> AsyncAgentSandbox:
+    """The same for asyncio."""
+    return AsyncAgentSandbox(tools, **{**_FIXED, **options})
+
+
+def scripted_model(*scripts: str, tool_name: str = "run_script") -> FunctionModel:
+    """A Pydantic AI model that answers every prompt by running these scripts with `ToolScript`, and then says what the last one gave."""
+    from pydantic_ai import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    def answer(messages: list[Any], _: Any) -> ModelResponse:
+        prompt = max(i for i, message in enumerate(messages) if message.parts[0].part_kind == "user-prompt")
+        done = sum(isinstance(message, ModelResponse) for message in messages[prompt:])
+        if done < len(scripts):
+            return ModelResponse(parts=[ToolCallPart(tool_name, {"code": scripts[done]})])
+        return ModelResponse(parts=[TextPart(str(messages[-1].parts[-1].content))])
+
+    return FunctionModel(answer)

@@ -1,0 +1,2 @@
+// {"timeout": 0.15, "memory": 160, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
+return new RegExp('[' + Array.from({length: 3e4}, (_, i) => '\\u' + (4096 + i * 2 & 65535).toString(16).padStart(4, '0')).join('') + ']').test('a')

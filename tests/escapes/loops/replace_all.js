@@ -1,0 +1,2 @@
+// {"timeout": 0.15, "memory": 160, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
+return 'a'.repeat(5e7).replaceAll('a', 'b').length
