@@ -1,9 +1,9 @@
 """Changes to QuickJS-ng's source, as text: each must apply exactly once, or the build stops.
 
-All but `_ROOM` and `_PLAIN` are for one purpose: code whose time is up must notice. The engine looks at the interrupt flag once in 10,000
-calls, jumps back and steps of *some* of its builtins (0.17.0). In the others only SIGKILL helps, which a guest in the host's own
-process cannot be sent, and which costs a session its worker. So loops that looked never now do, and work that a single call does
-on large data (comparing, copying, searching) counts as many steps.
+All but `_ROOM`, `_LINES` and `_PLAIN` are for one purpose: code whose time is up must notice. The engine looks at the interrupt
+flag once in 10,000 calls, jumps back and steps of *some* of its builtins (0.17.0). In the others only SIGKILL helps, which a guest
+in the host's own process cannot be sent, and which costs a session its worker. So loops that looked never now do, and work that a
+single call does on large data (comparing, copying, searching) counts as many steps.
 """
 
 from __future__ import annotations
@@ -348,6 +348,23 @@ _ROOM = (
     ),
 )
 
+_LINES = (
+    # An error in a declaration, a condition or the head of a loop got the place of the statement before, or none.
+    Patch(
+        QUICKJS,
+        "    switch(tok = s->token.val) {\n    case '{':\n        if (js_parse_block(s))\n",
+        "    if (s->token.val != '{' && s->token.val != ';')\n        emit_source_loc(s);\n"
+        "    switch(tok = s->token.val) {\n    case '{':\n        if (js_parse_block(s))\n",
+    ),
+    # The same for `return <expression>`, at the expression. `throw` has this line.
+    Patch(
+        QUICKJS,
+        "            if (js_parse_expr(s))\n                goto fail;\n            emit_return(s, true);\n",
+        "            emit_source_loc(s);\n"
+        "            if (js_parse_expr(s))\n                goto fail;\n            emit_return(s, true);\n",
+    ),
+)
+
 _PLAIN = (
     # Not about time: native/quickjs/plain.c asks the parser for the names that a text declares.
     Patch(
@@ -360,7 +377,7 @@ _PLAIN = (
     ),
 )
 
-PATCHES = (*_MECHANISM, *_ARRAYS, *_TEXT, *_PARSERS, *_ROOM, *_PLAIN)
+PATCHES = (*_MECHANISM, *_ARRAYS, *_TEXT, *_PARSERS, *_ROOM, *_LINES, *_PLAIN)
 
 
 def apply(folder: Path) -> None:

@@ -5,10 +5,6 @@
  * second time with the prelude that the compiler would have written, for good. Whatever is not certain is refused, and
  * then nothing has happened: the compiler looks at it, and says what is wrong if anything is. */
 
-/* Of the C stack, for both times. The parser takes more of the native stack for a level than running code does, so that
- * STACK_LIMIT does not hold it back in time: 1,000 functions in each other trapped (wasmtime 50 on x86-64). */
-enum { PLAIN_STACK_LIMIT = STACK_LIMIT / 4 };
-
 static const char plain_head[] = "(async(__gloveport_publish)=>{", plain_tail[] = "\n})";
 
 static struct {
@@ -116,7 +112,6 @@ static JSValue plain_compile(const char *source, uint32_t n)
     JSValue f = JS_EXCEPTION;
     buf text = {0};
     rt->in_build_stack_trace = true;
-    JS_SetMaxStackSize(rt, PLAIN_STACK_LIMIT);
     plain_wrap(&text, NULL, source, n);
     plain.text = &text;
     plain.armed = true;
@@ -126,7 +121,6 @@ static JSValue plain_compile(const char *source, uint32_t n)
         plain_wrap(&text, &plain.names, source, n);
         f = plain_eval(&text);
     }
-    JS_SetMaxStackSize(rt, STACK_LIMIT);
     rt->in_build_stack_trace = false;
     if (JS_IsException(f))
         JS_FreeValue(ctx, JS_GetException(ctx));

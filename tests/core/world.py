@@ -2,7 +2,7 @@
 
 A program is JSON, a list of steps: `["set", key, value]`, `["add", key, n]`, `["call", tool, argument]` (awaited, its answer goes
 to `last`), `["all", [tool, …]]` (made together), `["log", text]`, `["return", key]`, `["throw", name]`, `["spin"]`, `["oom"]`,
-`["trap"]`, `["die"]`.
+`["trap"]`, `["die"]`. With `~` before it only the compiler understands it, and nobody does what starts with `!`.
 """
 
 from __future__ import annotations
@@ -50,9 +50,12 @@ class FakeGuest:
         self.out: list[dict[str, Any]] = []
         op = request[:1]
         status = wire.OK
-        if op == b"R":
+        if op in (b"R", b"P"):
             _, _, _, size = struct.unpack_from("<cIII", request)
-            self.state["program"] = json.loads(request[13 : 13 + size])
+            source = request[13 : 13 + size]
+            if op == b"P" and not source.startswith(b"["):  # what only the compiler understands
+                return wire.Reply(wire.OK, 1000, 0, wire.NOT_PLAIN)
+            self.state["program"] = json.loads(source)
             status = self._advance()
         elif op == b"A":
             _, _, call_id, ok, size = struct.unpack_from("<cdIBI", request)
@@ -134,7 +137,7 @@ class World:
         if isinstance(command, Compile):
             if command.source.startswith("!"):
                 raise CompileError("bad", line=1, column=2)
-            return SimpleNamespace(code=command.source, locate=lambda line, column=0: (line - 1, column))
+            return SimpleNamespace(code=command.source.removeprefix("~"), locate=lambda line, column=0: (line - 1, column))
         if isinstance(command, Boot):
             self.guest, self.boots = FakeGuest(), self.boots + 1
             return None
@@ -179,7 +182,7 @@ class World:
             return Answer(call.id, False, json.dumps({"name": type(error).__name__, "message": ""}).encode())
 
 
-def make_session(*names: str, limits: Limits | None = None, **options: Any) -> Session:
+def make_session(*names: str, limits: Limits | None = None, plain_first: bool = False, **options: Any) -> Session:
     """A session with those tools."""
     infos = {name: ToolInfo(name, name) for name in names}
     identity = Identity(
@@ -191,7 +194,9 @@ def make_session(*names: str, limits: Limits | None = None, **options: Any) -> S
         redact=True,
         bootstrap=None,
     )
-    return Session(session_id="s", identity=identity, limits=limits or Limits(), tools=infos, **options)
+    session = Session(session_id="s", identity=identity, limits=limits or Limits(), tools=infos, **options)
+    session.plain_first = plain_first
+    return session
 
 
 def program(*steps: Any) -> str:

@@ -162,7 +162,7 @@ def guest_error(fail: FailMessage, issued: frozenset[str] | set[str], source: st
         message,
         name=name,
         line=fail.line,
-        column=fail.col,
+        column=fail.col if fail.line else 0,
         stack=clean(fail.stack[:_MAX_MESSAGE]),
         source_line=excerpt,
     )

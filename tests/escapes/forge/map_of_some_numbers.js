@@ -1,2 +1,2 @@
 // {"expect": {"status": "Succeeded", "result": 5000}}
-return (await t(new Map(Array.from({length: 5000}, (_, i) => [i, i])))).size
+return Object.keys(await t(new Map(Array.from({length: 5000}, (_, i) => [i, i])))).length

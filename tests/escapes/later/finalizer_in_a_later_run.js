@@ -1,2 +1,2 @@
 // {"expect": {"status": "Succeeded", "result": 1}}
-globalThis.kept = {}; const r = new FinalizationRegistry(() => { for (;;); }); r.register(globalThis.kept, 1); globalThis.r = r; return 1
+globalThis.kept = {}; globalThis.registry = new FinalizationRegistry(() => { for (;;); }); registry.register(kept, 1); return 1

@@ -1,2 +1,2 @@
 // {"timeout": 0.15, "memory": 160, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
-return 'a'.repeat(1e6).lastIndexOf('b' + 'a'.repeat(5e5))
+return 'a'.repeat(4e6).lastIndexOf('a'.repeat(2e6) + 'b')

@@ -5,9 +5,11 @@ It runs in the jail, answers the host only, and ends its process (or thread) at 
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -19,6 +21,9 @@ MAX_FRAME: Final = 64 * 1024 * 1024
 """Bytes of a frame after its length field."""
 
 _SMALL: Final = 16 * 1024
+_MOMENT_NS: Final = 80_000
+_MANY_PROCESSORS: Final = len(os.sched_getaffinity(0)) > 1
+"""Alone on a processor, looking again and again would only keep the host waiting. (Asked before the jail, which forbids it.)"""
 _ADDRESS_SPACE: Final = 64 * 1024**3
 _HEADER: Final = struct.Struct("<IB")
 _REPLY: Final = struct.Struct("<IBBQI")
@@ -69,11 +74,12 @@ def serve(sock: socket.socket, guest: GuestLike, *, data_base: int | None = None
     view = memoryview(buffer)
     have = 0
     configured = False
+    ear = _Ear(sock, buffer)
     try:
         while True:
             while have < 5:
                 # A whole small frame usually arrives in one call.
-                n = sock.recv_into(view[have:]) if have else sock.recv_into(buffer)
+                n = sock.recv_into(view[have:]) if have else ear.listen()
                 if not n:
                     return
                 have += n
@@ -92,6 +98,32 @@ def serve(sock: socket.socket, guest: GuestLike, *, data_base: int | None = None
                 return
     except (_Malformed, ConnectionError):
         return
+
+
+class _Ear:
+    """Waits for the next frame. While requests follow each other closely (a loop of tool calls) it looks again and again for a
+    moment before it sleeps: waking a sleeping processor costs more than the whole request (measured 15 to 40 µs)."""
+
+    __slots__ = ("_buffer", "_close", "_sock")
+
+    def __init__(self, sock: socket.socket, buffer: bytearray) -> None:
+        self._sock = sock
+        self._buffer = buffer
+        self._close = False
+
+    def listen(self) -> int:
+        """Bytes that came; 0 at the end of the stream."""
+        if not _MANY_PROCESSORS:
+            return self._sock.recv_into(self._buffer)
+        began = time.monotonic_ns()
+        while self._close and time.monotonic_ns() - began < _MOMENT_NS:
+            try:
+                return self._sock.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                os.sched_yield()  # the host may be waiting for this very processor
+        n = self._sock.recv_into(self._buffer)
+        self._close = time.monotonic_ns() - began < 2 * _MOMENT_NS
+        return n
 
 
 def _body(sock: socket.socket, buffer: bytearray, view: memoryview, have: int, end: int) -> tuple[bytes, int]:

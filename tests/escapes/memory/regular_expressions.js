@@ -1,2 +1,0 @@
-// {"timeout": 5, "memory": 32, "expect": {"status": "Failed", "error_type": "MemoryLimitExceeded"}}
-const a = []; for (let i = 0;; i++) a.push(new RegExp('a{' + i % 100 + '}b'.repeat(50)))
