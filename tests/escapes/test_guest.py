@@ -97,6 +97,20 @@ def check(expect, result, calls):
     assert "secret" not in json.dumps(result.to_dict())
 
 
+@pytest.mark.parametrize("ask", [None, ["t"]], ids=["start", "ask"])
+def test_arguments_that_cannot_cross_do_not_end_a_run_that_is_driven_step_by_step(ask):
+    """The guest is told, as it is in `run`, and the next call is handed out."""
+    code = (
+        "const told = [];"
+        "for (const v of [new Date(NaN), 10n ** 5000n, 7]) try { told.push(await t(v)) } catch (e) { told.push(e.name) }"
+        "return told"
+    )
+    with AgentSandbox({"t": lambda x: x}, isolation="inline") as session:
+        step = session.start(code, ask=ask)
+        assert step.args == (7,)
+        assert session.resume(step, 8).value == ["TypeError", "TypeError", 8]
+
+
 def test_there_are_enough():
     assert len(CASES) >= 150
     assert {area for area, _, _ in CASES.values()} == {"cpu", "depth", "forge", "later", "loops", "memory", "reach", "tamper"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import socket
@@ -425,6 +426,7 @@ def test_what_is_no_image_does_not_get_into_a_dump(host, attack):
         assert loaded.run("return before") == 41
 
 
+@functools.cache
 def bomb(size):
     inflated = zlib.compressobj(9)
     return b"".join(inflated.compress(bytes(16 * MIB)) for _ in range(size // (16 * MIB))) + inflated.flush()
@@ -435,7 +437,7 @@ def test_an_image_that_is_a_bomb_is_never_inflated(monkeypatch, isolation):
     """Neither by the host, nor further than the memory limit by the next guest."""
     host = Host(monkeypatch, awaiting=False)
     session, puppet, _ = begin(host)
-    image = bomb(1024 * MIB)
+    image = bomb(512 * MIB)
     puppet.attack, puppet.on = send(frames.encode_frame(frames.IMAGE, image)), frames.DUMP
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     blob = session.dump(KEY)
