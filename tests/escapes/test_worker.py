@@ -247,16 +247,18 @@ def test_an_answer_to_nothing_is_not_the_answer_to_the_next_request(host):
     session, puppet, _ = begin(host)
     honest = host.execute(session, "return before")
     assert honest.result == 41
+    asked = len(puppet.requests)
     puppet.send(reply({**DONE, "v": "stale"}))
     result = host.execute(session, CODE)
     assert (result.status, result.error_type) == ("Failed", "WorkerCrashed")
+    assert len(puppet.requests) == asked  # noticed before anything was asked
     assert host.execute(session, "return before").result == 41
 
 
 def test_what_a_worker_says_of_its_time_does_not_count_above_the_host_s_clock(host):
-    session, puppet, calls = begin(host)
+    session, puppet, calls = begin(host, timeout=10)
     puppet.tamper = lambda status, ns, reads, output: raw_reply(output, status=status, ns=2**64 - 1, reads=2**32 - 1)
-    assert host.execute(session, "for (let i = 0; i < 5; i++) await t(i); return before").result == 41
+    assert host.execute(session, "for (let i = 0; i < 5; i++) { for (let j = 0; j < 2e5; j++); await t(i) } return before").result == 41
     assert calls == [0, 1, 2, 3, 4]
 
 
@@ -338,6 +340,13 @@ def test_texts_of_an_error_are_cut(host, huge):
     assert (result.status, result.error_type) == ("Failed", "Error")
     assert len(result.error) < 5000 and "\x1b" not in result.error
     assert result.line is None and result.column is None  # beyond the source
+
+
+def test_a_column_without_a_line_is_no_place(host):
+    session, puppet, _ = begin(host)
+    puppet.attack = say({**FAIL, "line": 0, "col": 7})
+    result = host.execute(session, CODE)
+    assert result.error_type == "Error" and result.line is None and result.column is None
 
 
 @pytest.mark.parametrize(

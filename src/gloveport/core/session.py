@@ -38,7 +38,20 @@ from ..policy import Limits
 from ..types import Done, Failed, ToolCall
 from ..wire import messages as wire
 from ..wire.values import UNDEFINED, decode, decode_arguments, encode
-from .commands import Answer, Await, Awaited, Cancel, Compile, Compiled, Launch, LinkLost, OpenCall, Release, Replay, Step
+from .commands import (
+    Answer,
+    Await,
+    Awaited,
+    Cancel,
+    Compile,
+    Compiled,
+    Launch,
+    LinkLost,
+    OpenCall,
+    Release,
+    Replay,
+    Step,
+)
 from .durable import DurableSession, Steps, request_parts
 from .outcome import Output, clean, failed, guest_error, json_size
 from .plain import AsWritten, is_plain
