@@ -41,5 +41,7 @@ def span(name: Span, **attributes: str | int) -> Generator[Any]:
     if tracer is None:
         yield None
         return
-    with tracer.start_as_current_span(name, attributes={f"gloveport.{key}": value for key, value in attributes.items()}) as current:
+    with tracer.start_as_current_span(
+        name, attributes={f"gloveport.{key}": value for key, value in attributes.items()}
+    ) as current:
         yield current

@@ -1,7 +1,7 @@
 """For the tests of applications: sessions that start in microseconds and always behave the same, and a model that follows a script.
 
-    with inline_sandbox({"look": look}) as session:
-        assert session.run("return await look('x')") == …
+with inline_sandbox({"look": look}) as session:
+    assert session.run("return await look('x')") == …
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ def test_version_and_help(cli):
 
 
 def test_run_prints_the_result_and_the_output_apart(cli):
-    code, out, err = cli("run", "-c", "console.log('hi'); const n: number = 41; return {n: n + 1}", "--isolation", "inline")
+    code, out, err = cli(
+        "run", "-c", "console.log('hi'); const n: number = 41; return {n: n + 1}", "--isolation", "inline"
+    )
     assert (code, json.loads(out), err) == (0, {"n": 42}, "hi\n")
 
 
@@ -53,7 +55,13 @@ def test_run_reads_files_and_standard_input(cli, tmp_path, monkeypatch):
 def test_run_json_is_the_whole_result(cli):
     code, out, err = cli("run", "--json", "-c", "console.log('x'); null.y", "--isolation", "inline")
     data = json.loads(out)
-    assert (code, data["status"], data["stdout"], data["error_type"], data["line"]) == (1, "Failed", "x\n", "TypeError", 1)
+    assert (code, data["status"], data["stdout"], data["error_type"], data["line"]) == (
+        1,
+        "Failed",
+        "x\n",
+        "TypeError",
+        1,
+    )
     assert err == ""
 
 
@@ -91,7 +99,17 @@ def test_a_missing_jail_is_its_own_exit_code(cli, monkeypatch):
 
 
 def test_run_is_repeatable_with_seed_and_clock(cli):
-    argv = ["run", "-c", "return [Math.random(), Date.now()]", "--seed", "5", "--clock", "1000", "--isolation", "inline"]
+    argv = [
+        "run",
+        "-c",
+        "return [Math.random(), Date.now()]",
+        "--seed",
+        "5",
+        "--clock",
+        "1000",
+        "--isolation",
+        "inline",
+    ]
     assert cli(*argv) == cli(*argv)
     assert json.loads(cli(*argv)[1])[1] == 1_000_000
 
@@ -120,7 +138,9 @@ def test_sessions_lists_what_waits_and_shows_it_with_the_key(cli, tmp_path):
     (row,) = json.loads(out)
     assert (code, row["key"], row["pending"], row["calls"], row["label"]) == (0, "s1", "mail", 1, "order 7")
     assert "waits at mail" in cli("sessions", "list", "--store", path)[1]
-    code, out, _ = cli("sessions", "show", "s1", "--store", path, "--key-file", key_file, "--associated-data", "t1", "--json")
+    code, out, _ = cli(
+        "sessions", "show", "s1", "--store", path, "--key-file", key_file, "--associated-data", "t1", "--json"
+    )
     shown = json.loads(out)
     assert (shown["waiting"], shown["calls_remaining"]) == ([{"tool": "mail", "arguments": ["ada@example.org"]}], 2)
     assert cli("sessions", "show", "s1", "--store", path, "--key-file", key_file)[0] == 5  # other associated data
@@ -148,7 +168,12 @@ def test_prune_removes_what_is_not_used(cli, tmp_path, monkeypatch):
 def test_the_demo_plays_to_its_end():
     done = subprocess.run([sys.executable, "-m", "gloveport", "demo"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for line in ("paused: send_email", "restored: no tool was called again", 'approved branch: {"told": ["Grace"]', "not sent: PermissionError"):
+    for line in (
+        "paused: send_email",
+        "restored: no tool was called again",
+        'approved branch: {"told": ["Grace"]',
+        "not sent: PermissionError",
+    ):
         assert line in done.stdout
     assert done.stdout.count(" ms  ") >= 10
 
@@ -160,7 +185,14 @@ def test_the_bench_has_rows_bars_and_an_exit_code(capsys):
     bad = Row(name="b", ours=3.0, unit="s", peer="p", peer_value=4.0, ratio=0.75, bar=0.5, ok=False)
     assert show([good], as_json=True, check=True) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0].keys() == {
-        "name", "ours", "unit", "peer", "peer_value", "ratio", "bar", "ok",
+        "name",
+        "ours",
+        "unit",
+        "peer",
+        "peer_value",
+        "ratio",
+        "bar",
+        "ok",
     }
     assert show([good, bad], as_json=False, check=True) == 1
     assert "b " in capsys.readouterr().err.splitlines()[-1]

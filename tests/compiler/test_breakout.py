@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conftest import V8, body_of, reject
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from conftest import V8, body_of, reject
 from gloveport.engines.toolbox import Toolbox
 from gloveport.errors import CompileError
 
@@ -35,7 +35,9 @@ def test_known_attempts(toolbox: Toolbox, source: str, line: int, column: int, m
     assert reject(toolbox, source) == (line, column, message)
 
 
-@pytest.mark.parametrize("source", ["return 1 //", "return 1 /* */", "let i = 3; while (i --> 0);", "a = b < !--c", "'<!--'"])
+@pytest.mark.parametrize(
+    "source", ["return 1 //", "return 1 /* */", "let i = 3; while (i --> 0);", "a = b < !--c", "'<!--'"]
+)
 def test_harmless_look_alikes(toolbox: Toolbox, source: str) -> None:
     assert body_of(toolbox.compile(source)) == source
 

@@ -185,7 +185,9 @@ def test_it_dies_with_the_host(how: str, sandbox: str) -> None:
         "if os.fork() == 0: time.sleep(60); os._exit(0)\n"  # a forked copy must not keep it alive
         "print(t.pid, flush=True)\nsys.stdin.read(1)\n"
     )
-    host = subprocess.Popen([sys.executable, "-c", program, sandbox], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    host = subprocess.Popen(
+        [sys.executable, "-c", program, sandbox], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert host.stdin and host.stdout
     with host:
         pid = int(host.stdout.readline())

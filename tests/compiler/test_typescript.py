@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import V8, body_of
 
+from conftest import V8, body_of
 from gloveport.engines.toolbox import Toolbox
 
 
@@ -62,7 +62,9 @@ def test_transformed_code_knows_its_lines(toolbox: Toolbox) -> None:
     for text in ("let a = 1;", "function f()", "throw new Error", "f();"):
         line = next(index for index, content in enumerate(emitted, 1) if text in content)
         column = emitted[line - 1].index(text) + 1
-        expected = next(index for index, content in enumerate(originals, 1) if content.strip().startswith(text.rstrip(";")))
+        expected = next(
+            index for index, content in enumerate(originals, 1) if content.strip().startswith(text.rstrip(";"))
+        )
         assert compiled.locate(line, 1)[0] == expected
         assert compiled.locate(line, column) == (expected, originals[expected - 1].index(text[:3]) + 1)
 

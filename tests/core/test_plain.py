@@ -81,7 +81,9 @@ def test_not_plain(source):
 @pytest.mark.parametrize("source", ["", "a", "a\nb", "a\n\n"])
 def test_places_are_those_of_the_source(source):
     lines = source.count("\n") + 1
-    assert [AsWritten(source).locate(line + 1, 7) for line in range(1, lines + 1)] == [(n, 7) for n in range(1, lines + 1)]
+    assert [AsWritten(source).locate(line + 1, 7) for line in range(1, lines + 1)] == [
+        (n, 7) for n in range(1, lines + 1)
+    ]
     assert [AsWritten(source).locate(line, 7) for line in (-1, 0, 1, lines + 2)] == [(0, 0)] * 4
 
 

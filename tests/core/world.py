@@ -137,7 +137,9 @@ class World:
         if isinstance(command, Compile):
             if command.source.startswith("!"):
                 raise CompileError("bad", line=1, column=2)
-            return SimpleNamespace(code=command.source.removeprefix("~"), locate=lambda line, column=0: (line - 1, column))
+            return SimpleNamespace(
+                code=command.source.removeprefix("~"), locate=lambda line, column=0: (line - 1, column)
+            )
         if isinstance(command, Boot):
             self.guest, self.boots = FakeGuest(), self.boots + 1
             return None

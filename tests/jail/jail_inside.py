@@ -60,7 +60,9 @@ def main() -> None:
                 syscalls.attempt("close", fd)
         program = filters.shared_worker() if plan.get("worker") == "shared" else filters.worker()
         if plan.get("worker"):
-            enter.harden_child(program, with_landlock="landlock" not in leave_out, with_seccomp="seccomp" not in leave_out)
+            enter.harden_child(
+                program, with_landlock="landlock" not in leave_out, with_seccomp="seccomp" not in leave_out
+            )
         aim = Surroundings(victim, there.fileno(), frozenset(keep))
         expected = selftest.SHARED if plan.get("worker") == "shared" else ()
         there.sendall(json.dumps(selftest.possible(aim, expected=expected)).encode())

@@ -51,7 +51,9 @@ class Person:
         }
         prefix = list(_OWN_MOUNTS) if options.pop("own_mounts", False) and os.geteuid() == 0 else []
         command = [*prefix, *self.command, str(self.tree / "tests" / script), *arguments]
-        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+        )
 
     def run(self, script: str, *arguments: str, **options: Any) -> Any:
         """The JSON that the script prints."""
@@ -79,4 +81,7 @@ def people(*names: str) -> list[Any]:
     if not root:  # then whoever runs the tests is the ordinary user
         return [n for n in names if n in ("root", "nobody may make namespaces")]
     missing = [n for n in ("ordinary",) if not (os.path.exists(ORDINARY_PYTHON) and shutil.which("setpriv"))]
-    return [pytest.param(n, marks=pytest.mark.skip("needs setpriv and a system Python") if n in missing else ()) for n in names]
+    return [
+        pytest.param(n, marks=pytest.mark.skip("needs setpriv and a system Python") if n in missing else ())
+        for n in names
+    ]

@@ -91,7 +91,9 @@ def _run(program: bytes, number: int, *arguments: int, arch: int | None = None) 
     """A machine for the few instructions that our filters use, apart from the kernel's."""
     import struct
 
-    words = struct.pack("=iIQ6Q", number, syscalls.AUDIT_ARCH if arch is None else arch, 0, *arguments, *([0] * (6 - len(arguments))))
+    words = struct.pack(
+        "=iIQ6Q", number, syscalls.AUDIT_ARCH if arch is None else arch, 0, *arguments, *([0] * (6 - len(arguments)))
+    )
     code = [struct.unpack_from("HBBI", program, i) for i in range(0, len(program), 8)]
     at, value = 0, 0
     while True:

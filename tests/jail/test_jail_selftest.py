@@ -99,7 +99,9 @@ def test_each_layer_alone_takes_away_what_it_says(person: Person, layer: str) ->
     if os.geteuid() != 0 and layer in ("user", "capabilities"):
         pytest.skip("root's powers are needed to see them go")
     only, taken = ALONE[layer]
-    without = person.run("jail/jail_inside.py", json.dumps({"only": [n for n in only if n != layer], "worker": ""}), own_mounts=True)
+    without = person.run(
+        "jail/jail_inside.py", json.dumps({"only": [n for n in only if n != layer], "worker": ""}), own_mounts=True
+    )
     with_it = person.run(
         "jail/jail_inside.py",
         json.dumps({"only": only, "worker": "single" if layer == "seccomp" else ""}),
@@ -115,7 +117,9 @@ def test_a_layer_that_is_left_out_is_named(person: Person, layer: str) -> None:
     missing = person.run("jail/jail_inside.py", json.dumps({"leave_out": [layer]}))["missing"]
     assert layer in missing
     # Only what cannot stand without it goes with it.
-    assert set(missing) <= {layer} | {"mount-namespace": {"root"}, "no-new-privileges": {"landlock", "seccomp"}}.get(layer, set())
+    assert set(missing) <= {layer} | {"mount-namespace": {"root"}, "no-new-privileges": {"landlock", "seccomp"}}.get(
+        layer, set()
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +146,9 @@ LOST = {"missing": [Missing("net-namespace", "because", "do this")], "possible":
 
 
 def test_require_refuses_and_says_what_to_do() -> None:
-    with pytest.raises(SandboxUnavailableError, match=r"(?s)net-namespace: because. To fix it: do this.*socket.*doctor"):
+    with pytest.raises(
+        SandboxUnavailableError, match=r"(?s)net-namespace: because. To fix it: do this.*socket.*doctor"
+    ):
         judge("require", "workers", LOST)
 
 

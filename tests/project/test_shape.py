@@ -15,7 +15,11 @@ from gloveport import errors
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "gloveport").rglob("*.py"))
-C_SOURCES = [*sorted((ROOT / "native").rglob("*.[ch]")), *sorted((ROOT / "native").rglob("*.js")), *sorted((ROOT / "guest").rglob("*.ts"))]
+C_SOURCES = [
+    *sorted((ROOT / "native").rglob("*.[ch]")),
+    *sorted((ROOT / "native").rglob("*.js")),
+    *sorted((ROOT / "guest").rglob("*.ts")),
+]
 
 
 def test_files_are_short():

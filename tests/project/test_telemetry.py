@@ -46,7 +46,11 @@ def test_runs_dumps_and_forks_are_spans_with_a_closed_set_of_attributes(spans):
         session.fork().close()
         session.resume(step, 2)
     assert [span.name for span in spans] == [
-        "gloveport.run", "gloveport.run", "gloveport.dump", "gloveport.fork", "gloveport.run",
+        "gloveport.run",
+        "gloveport.run",
+        "gloveport.dump",
+        "gloveport.fork",
+        "gloveport.run",
     ]
     assert spans[0].attributes == {
         "gloveport.engine": "wasm",

@@ -29,7 +29,9 @@ def test_a_scripted_model_runs_its_scripts():
 
     from gloveport.pydantic_ai import ToolScript
 
-    agent = Agent(scripted_model("const a = await double({x: 20})", "return a + 2"), capabilities=[ToolScript(isolation="inline")])
+    agent = Agent(
+        scripted_model("const a = await double({x: 20})", "return a + 2"), capabilities=[ToolScript(isolation="inline")]
+    )
 
     @agent.tool_plain
     def double(x: int) -> int:

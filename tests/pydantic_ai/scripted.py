@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from pydantic_ai import Agent, DeferredToolRequests, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from gloveport.pydantic_ai import ToolScript
-from pydantic_ai import Agent, DeferredToolRequests, ModelResponse, TextPart, ToolCallPart
 
 Turn = str | dict[str, Any] | Sequence[str | dict[str, Any]]
 

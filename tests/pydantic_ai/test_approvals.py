@@ -11,13 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.capabilities import HandleDeferredToolCalls
-from pydantic_ai.exceptions import UserError
-from scripted import Mail, agent_of, contents, outcomes
-
-from gloveport.errors import StoreError
-from gloveport.pydantic_ai import ToolScript
-from gloveport.stores import MemoryStore, Record
 from pydantic_ai import (
     Agent,
     ApprovalRequired,
@@ -32,6 +25,13 @@ from pydantic_ai import (
     ToolDenied,
     ToolFailed,
 )
+from pydantic_ai.capabilities import HandleDeferredToolCalls
+from pydantic_ai.exceptions import UserError
+from scripted import Mail, agent_of, contents, outcomes
+
+from gloveport.errors import StoreError
+from gloveport.pydantic_ai import ToolScript
+from gloveport.stores import MemoryStore, Record
 
 ASK = "const a = await lookup({name: 'ada'}); try { return await send({to: a}) } catch (e) { return `${e.name}: ${e.message}` }"
 
@@ -48,7 +48,11 @@ def test_an_approval_makes_the_call_once_and_the_code_goes_on():
     assert isinstance(asked.output, DeferredToolRequests)
     assert mail.sent == ["lookup ada"]
     request = asked.output.metadata["c0a"]
-    assert (request["tool_name"], request["args"], request["tool_call_id"]) == ("send", {"to": "ada@example.org"}, "c0a__2")
+    assert (request["tool_name"], request["args"], request["tool_call_id"]) == (
+        "send",
+        {"to": "ada@example.org"},
+        "c0a__2",
+    )
     assert request["text"] == 'The script wants to call `send` with {"to": "ada@example.org"}'
     result = agent.run_sync(conversation=asked.conversation, deferred_tool_results=answer(asked))
     assert mail.sent == ["lookup ada", "ada@example.org"]
@@ -59,7 +63,9 @@ def test_a_denial_is_an_error_that_the_code_can_catch():
     mail = Mail()
     agent = mail.add_to(agent_of(ASK))
     asked = agent.run_sync("x")
-    result = agent.run_sync(conversation=asked.conversation, deferred_tool_results=answer(asked, ToolDenied("not today")))
+    result = agent.run_sync(
+        conversation=asked.conversation, deferred_tool_results=answer(asked, ToolDenied("not today"))
+    )
     assert contents(result) == ["ToolDeniedError: not today"]
     assert outcomes(result) == ["success"]
     assert mail.sent == ["lookup ada"]
@@ -141,10 +147,17 @@ def test_a_handler_inside_the_run_denies():
 
 
 @pytest.mark.parametrize(
-    ("given", "seen"), [({"rows": 3}, {"rows": 3}), (ModelRetry("again"), "ToolError: again"), (ToolFailed("broken"), "ToolError: broken")]
+    ("given", "seen"),
+    [
+        ({"rows": 3}, {"rows": 3}),
+        (ModelRetry("again"), "ToolError: again"),
+        (ToolFailed("broken"), "ToolError: broken"),
+    ],
 )
 def test_a_deferred_result_comes_from_outside(given: Any, seen: Any):
-    agent = agent_of("try { return await job({}) } catch (e) { return `${e.name}: ${e.message}` }", "return 'still here'")
+    agent = agent_of(
+        "try { return await job({}) } catch (e) { return `${e.name}: ${e.message}` }", "return 'still here'"
+    )
 
     @agent.tool_plain
     def job() -> dict[str, int]:
@@ -163,7 +176,9 @@ def test_the_wrong_kind_of_answer_is_refused_and_the_right_one_still_counts():
     agent = mail.add_to(agent_of(ASK))
     asked = agent.run_sync("x")
     with pytest.raises(UserError, match="for an approval or a denial, not for"):
-        agent.run_sync(conversation=asked.conversation, deferred_tool_results=DeferredToolResults(calls={"c0a": "forged"}))
+        agent.run_sync(
+            conversation=asked.conversation, deferred_tool_results=DeferredToolResults(calls={"c0a": "forged"})
+        )
     agent.run_sync(conversation=asked.conversation, deferred_tool_results=answer(asked))
     assert mail.sent == ["lookup ada", "ada@example.org"]
 
@@ -204,7 +219,8 @@ def test_the_same_approval_twice_at_the_same_time_makes_the_call_once():
 
     async def both() -> list[Any]:
         runs = (
-            agent.run(conversation=ConversationTypeAdapter.validate_json(saved), deferred_tool_results=answer(asked)) for _ in range(2)
+            agent.run(conversation=ConversationTypeAdapter.validate_json(saved), deferred_tool_results=answer(asked))
+            for _ in range(2)
         )
         return await asyncio.gather(*runs, return_exceptions=True)
 
@@ -241,17 +257,27 @@ def test_a_history_without_metadata_needs_it_with_the_answer():
     with pytest.raises(UserError, match="metadata=requests.metadata"):
         agent.run_sync(conversation=bare(second.conversation), deferred_tool_results=answer(second))
     results = second.output.build_results(approve_all=True, metadata=second.output.metadata)
-    assert contents(agent.run_sync(conversation=bare(second.conversation), deferred_tool_results=results)) == ["sent to b"]
+    assert contents(agent.run_sync(conversation=bare(second.conversation), deferred_tool_results=results)) == [
+        "sent to b"
+    ]
     assert mail.sent == ["a", "b"]
 
 
 def test_a_script_that_nobody_answers_is_undone_and_that_is_said():
     mail = Mail()
-    agent = mail.add_to(agent_of("let n = 1; return n", "n = 2; await send({to: 'a'}); return n", capability=ToolScript(max_tool_calls=3)))
+    agent = mail.add_to(
+        agent_of(
+            "let n = 1; return n", "n = 2; await send({to: 'a'}); return n", capability=ToolScript(max_tool_calls=3)
+        )
+    )
     asked = agent.run_sync("x")
-    with agent.override(model=agent_of("return n", "await lookup({name: 'b'}); return 1", "await lookup({name: 'b'}); return 2").model):
+    with agent.override(
+        model=agent_of("return n", "await lookup({name: 'b'}); return 1", "await lookup({name: 'b'}); return 2").model
+    ):
         history = asked.all_messages()[:-1]  # without the call that nobody answered
-        result = agent.run_sync("never mind", message_history=history, conversation_id=asked.conversation.conversation_id)
+        result = agent.run_sync(
+            "never mind", message_history=history, conversation_id=asked.conversation.conversation_id
+        )
     first, second, third = contents(result, new=True)[-3:]
     assert first["result"] == 1
     assert "given up (nobody answered it)" in first["notes"][0]
@@ -272,7 +298,9 @@ def test_a_script_whose_process_died_after_the_approval_is_not_repeated(dies: st
             return super().put(record, expect=expect)
 
     mail, store = Mail(), Mortal()
-    agent = mail.add_to(agent_of("let n = 1; return n", "n = 2; return await crash({})", capability=ToolScript(store=store)))
+    agent = mail.add_to(
+        agent_of("let n = 1; return n", "n = 2; return await crash({})", capability=ToolScript(store=store))
+    )
 
     @agent.tool
     async def crash(ctx: RunContext[Any]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai import Agent, DeferredToolRequests, ModelResponse, TextPart, ToolCallPart, ToolDefinition
 from pydantic_ai.agent.spec import AgentSpec
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models.function import FunctionModel
@@ -17,7 +18,6 @@ from scripted import Mail, agent_of, contents, outcomes
 
 from gloveport.pydantic_ai import ToolScript
 from gloveport.stores import SQLiteStore
-from pydantic_ai import Agent, DeferredToolRequests, ModelResponse, TextPart, ToolCallPart, ToolDefinition
 
 # ruff: noqa: E501  the text is one line per paragraph
 DESCRIPTION = """\
@@ -80,8 +80,16 @@ def test_what_the_model_is_told():
     assert tool.parameters_json_schema == {
         "type": "object",
         "properties": {
-            "code": {"type": "string", "title": "Code", "description": "The body of an async JavaScript or TypeScript function; `return` the result."},
-            "restart": {"type": "boolean", "title": "Restart", "description": "Forget everything earlier scripts declared, before this one runs."},
+            "code": {
+                "type": "string",
+                "title": "Code",
+                "description": "The body of an async JavaScript or TypeScript function; `return` the result.",
+            },
+            "restart": {
+                "type": "boolean",
+                "title": "Restart",
+                "description": "Forget everything earlier scripts declared, before this one runs.",
+            },
         },
         "required": ["code"],
     }
@@ -123,7 +131,15 @@ def test_a_budget_for_a_tool_that_there_is_not_is_refused():
 
 
 @pytest.mark.parametrize(
-    "options", [{"timeout": -1}, {"max_memory": 5}, {"max_failures": 0}, {"tool_name": ""}, {"tool_budgets": {"a": -1}}, {"key": "xyz"}]
+    "options",
+    [
+        {"timeout": -1},
+        {"max_memory": 5},
+        {"max_failures": 0},
+        {"tool_name": ""},
+        {"tool_budgets": {"a": -1}},
+        {"key": "xyz"},
+    ],
 )
 def test_bad_options_are_refused_when_the_capability_is_made(options: dict[str, Any]):
     with pytest.raises(UserError, match="ToolScript: "):
@@ -136,7 +152,9 @@ def test_external_tools_and_tools_that_run_code_stay_beside():
     own.add_function(lambda code: code, name="python", metadata={"code_arg_name": "code"})
     own.add_function(lambda: 1, name="near")
     for tools, names in (("all", ["far", "python", "run_script"]), (["far", "near"], ["python", "run_script"])):
-        assert [tool.name for tool in shown(agent_of(capability=ToolScript(tools=tools), toolsets=[external, own]))] == names
+        assert [
+            tool.name for tool in shown(agent_of(capability=ToolScript(tools=tools), toolsets=[external, own]))
+        ] == names
 
 
 def test_an_external_tool_that_is_named_waits_for_its_result():
@@ -167,7 +185,9 @@ def test_a_tool_that_appears_later_needs_a_restart_and_one_that_is_gone_is_refus
     assert again == ["undefined", 1]
     shown_names.remove("first")
     with agent.override(model=agent_of("try { await first({}) } catch (e) { return e.message }").model):
-        assert contents(agent.run_sync("z", conversation=result.conversation), new=True) == ["`first` is not available any more"]
+        assert contents(agent.run_sync("z", conversation=result.conversation), new=True) == [
+            "`first` is not available any more"
+        ]
 
 
 def test_a_deferred_capability_takes_the_tools_when_it_is_loaded():
@@ -175,7 +195,10 @@ def test_a_deferred_capability_takes_the_tools_when_it_is_loaded():
 
     def model(messages: Any, info: Any) -> ModelResponse:
         seen.append([tool.name for tool in info.function_tools])
-        calls = [ToolCallPart("load_capability", {"id": "tool_script"}), ToolCallPart("run_script", {"code": "return await lookup({name: 'a'})"})]
+        calls = [
+            ToolCallPart("load_capability", {"id": "tool_script"}),
+            ToolCallPart("run_script", {"code": "return await lookup({name: 'a'})"}),
+        ]
         done = sum(isinstance(message, ModelResponse) for message in messages)
         return ModelResponse(parts=[calls[done] if done < 2 else TextPart("end")])
 
@@ -192,7 +215,6 @@ def test_a_deferred_capability_takes_the_tools_when_it_is_loaded():
 # ── specs and combination ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-
 def test_a_spec_gives_the_same_capability(tmp_path: Path):
     options = {
         "tools": ["lookup"], "tool_name": "js", "timeout": 2, "store": str(tmp_path / "s.sqlite"), "key": "ab" * 32,
@@ -204,7 +226,9 @@ def test_a_spec_gives_the_same_capability(tmp_path: Path):
     result = agent.run_sync("x")
     assert "ReferenceError" in str(contents(result))
     found: list[ToolScript[Any]] = []
-    agent.root_capability.apply(lambda capability: found.append(capability) if isinstance(capability, ToolScript) else None)
+    agent.root_capability.apply(
+        lambda capability: found.append(capability) if isinstance(capability, ToolScript) else None
+    )
     (script,) = found
     assert (script.tools, script.tool_name, script.timeout, script.tool_budgets) == (["lookup"], "js", 2, {"lookup": 3})
     assert isinstance(script.store, SQLiteStore)
@@ -219,7 +243,9 @@ def test_there_is_a_schema_of_specs():
 
 
 def test_of_two_the_last_counts_whole():
-    agent = Mail().add_to(agent_of(capability=ToolScript(tool_name="run_script"), before=[ToolScript(tool_name="js", max_tool_calls=0)]))
+    agent = Mail().add_to(
+        agent_of(capability=ToolScript(tool_name="run_script"), before=[ToolScript(tool_name="js", max_tool_calls=0)])
+    )
     assert [tool.name for tool in shown(agent)] == ["run_script"]
     with agent.override(model=agent_of("return await lookup({name: 'a'})").model):
         assert outcomes(agent.run_sync("x")) == ["success"]

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic_ai import Agent, ModelRetry, RunContext, ToolFailed, ToolReturn, UsageLimits
 from pydantic_ai.exceptions import UsageLimitExceeded, UserError
 from pydantic_ai.messages import FunctionToolResultEvent
 from pydantic_ai.models.function import FunctionModel
@@ -14,7 +15,6 @@ from pydantic_ai.models.test import TestModel
 from scripted import Mail, agent_of, contents, outcomes, returns
 
 from gloveport.pydantic_ai import RUN_SCRIPT, ToolScript
-from pydantic_ai import Agent, ModelRetry, RunContext, ToolFailed, ToolReturn, UsageLimits
 
 
 def test_calls_of_tools_go_through_the_agent_and_state_stays():
@@ -43,7 +43,10 @@ def test_two_event_loops_after_each_other():
 
 
 def test_arguments_are_validated_and_the_error_is_catchable():
-    agent = agent_of("try { await add({a: 'no', b: 1}) } catch (e) { return [e.name, e.message] }", "return await add({a: '2', b: 1})")
+    agent = agent_of(
+        "try { await add({a: 'no', b: 1}) } catch (e) { return [e.name, e.message] }",
+        "return await add({a: '2', b: 1})",
+    )
     agent.tool_plain(add)
     first, second = contents(agent.run_sync("x"))
     assert first[0] == "ToolArgumentError"
@@ -78,7 +81,11 @@ def test_texts_for_the_model_are_shown_and_others_are_not():
         raise KeyError("password=hunter2")
 
     (seen,) = contents(agent.run_sync("x"))
-    assert seen == {"retry": "ToolError: use another name", "fail": "ToolError: no such person", "crash": "KeyError: host function failed"}
+    assert seen == {
+        "retry": "ToolError: use another name",
+        "fail": "ToolError: no such person",
+        "crash": "KeyError: host function failed",
+    }
 
 
 def test_deps_and_nested_ids():
@@ -102,7 +109,9 @@ def test_calls_made_together_overlap_and_sequential_ones_do_not():
     assert contents(agent.run_sync("x")) == [[1, 2, 3]]
     assert mail.most == 3
     alone = Mail()
-    agent = alone.add_to(agent_of("return await Promise.all([slow({n: 1}), alone({n: 2}), alone({n: 3}), slow({n: 4})])"))
+    agent = alone.add_to(
+        agent_of("return await Promise.all([slow({n: 1}), alone({n: 2}), alone({n: 3}), slow({n: 4})])")
+    )
     assert contents(agent.run_sync("x")) == [[1, 2, 3, 4]]
     assert alone.most == 1
 
@@ -148,7 +157,9 @@ def test_a_tools_rich_result_is_what_its_schema_says_and_its_content_goes_along(
 
     result = agent.run_sync("x")
     assert contents(result) == [["2024-02-29", "string"]]
-    prompts = [part.content for message in result.all_messages() for part in message.parts if part.part_kind == "user-prompt"]
+    prompts = [
+        part.content for message in result.all_messages() for part in message.parts if part.part_kind == "user-prompt"
+    ]
     assert prompts == ["x", ["attached"]]
 
 
@@ -202,7 +213,9 @@ def test_calls_over_the_window_wait():
     for most in (2, 5):
         mail = Mail()
         capability = ToolScript(max_inflight=most)
-        agent = mail.add_to(agent_of("return await Promise.all([1, 2, 3, 4, 5].map(n => slow({n})))", capability=capability))
+        agent = mail.add_to(
+            agent_of("return await Promise.all([1, 2, 3, 4, 5].map(n => slow({n})))", capability=capability)
+        )
         assert contents(agent.run_sync("x")) == [[1, 2, 3, 4, 5]]
         assert mail.most == most
 
@@ -266,7 +279,9 @@ def test_usage_limits_end_the_run_and_a_script_cannot_catch_them():
     with pytest.raises(UsageLimitExceeded):
         agent.run_sync("x", usage_limits=UsageLimits(tool_calls_limit=3))
     assert len(mail.sent) == 2
-    assert contents(Mail().add_to(agent_of(code)).run_sync("x", usage_limits=UsageLimits(tool_calls_limit=6))) == ["through"]
+    assert contents(Mail().add_to(agent_of(code)).run_sync("x", usage_limits=UsageLimits(tool_calls_limit=6))) == [
+        "through"
+    ]
 
 
 def test_usage_limits_hold_for_calls_made_together():
@@ -335,8 +350,6 @@ def test_a_test_model_gets_a_failed_result():
         result = agent.run_sync("x")
     assert outcomes(result) == ["failed"]
     assert "ReferenceError" in contents(result)[0]
-
-
 
 
 @pytest.mark.parametrize("ending", ["end", "error", "cancel"])

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_ai import Agent, ConversationTypeAdapter, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models.function import FunctionModel
 from scripted import Mail, agent_of, contents, outcomes
 
 from gloveport.pydantic_ai import ToolScript
 from gloveport.stores import MemoryStore, Record, SQLiteStore
-from pydantic_ai import Agent, ConversationTypeAdapter, ModelResponse, TextPart, ToolCallPart
 
 KEY = b"k" * 32
 SET, GET, AGAIN = "let n = 41; return n", "return n + 1", {"code": "return typeof n", "restart": True}
@@ -118,7 +118,9 @@ def test_a_record_of_another_conversation_or_capability_is_refused(tmp_path: Pat
     agent, conversation, _ = started(tmp_path / "s.sqlite")
     other = agent.run_sync("x").conversation
     with sqlite3.connect(tmp_path / "s.sqlite") as connection:
-        (blob,) = connection.execute("SELECT blob FROM sessions WHERE key LIKE ?", (f"%{other.conversation_id}",)).fetchone()
+        (blob,) = connection.execute(
+            "SELECT blob FROM sessions WHERE key LIKE ?", (f"%{other.conversation_id}",)
+        ).fetchone()
         connection.execute("UPDATE sessions SET blob = ? WHERE key LIKE ?", (blob, f"%{conversation.conversation_id}"))
     connection.close()
     assert "not authentic" in contents(go_on(agent, conversation, GET), new=True)[0]

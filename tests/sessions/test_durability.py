@@ -85,7 +85,12 @@ def test_a_dump_is_bound_to_key_and_associated_data():
         session.run("globalThis.x = 1")
         blob = session.dump(KEY, associated_data=b"tenant-1")
     load(blob, associated_data=b"tenant-1").close()
-    for key, data in ((KEY, b""), (KEY, b"tenant-2"), (b"another key 0123", b"tenant-1"), (KEY, b"tenant-1" + bytes(1))):
+    for key, data in (
+        (KEY, b""),
+        (KEY, b"tenant-2"),
+        (b"another key 0123", b"tenant-1"),
+        (KEY, b"tenant-1" + bytes(1)),
+    ):
         with pytest.raises(SealError):
             load(blob, key=key, associated_data=data)
 
@@ -172,7 +177,9 @@ def test_the_journal_rebuilds_a_session_of_another_guest_build(monkeypatch):
     from gloveport.engines.wasm.engine import WasmEngine
 
     with inline(TOOLS, random_seed=3) as session:
-        session.run("let n = 1; await ask(n); setTimeout(() => n++, 5); await new Promise(r => setTimeout(r, 10)); return n")
+        session.run(
+            "let n = 1; await ask(n); setTimeout(() => n++, 5); await new Promise(r => setTimeout(r, 10)); return n"
+        )
         session.execute("n++; throw new Error('x')")
         step = session.start("n++; const a = await ask(n); return [a, n, Math.random(), Date.now()]")
         plain, blob = session.dump(KEY), session.dump(KEY, journal=True)
@@ -379,6 +386,12 @@ def test_a_frozen_clock_never_moves():
 
 def test_the_same_seed_gives_the_same_numbers():
     code = "return [Math.random(), crypto.randomUUID(), [...crypto.getRandomValues(new Uint8Array(4))]]"
-    with inline(random_seed=1) as one, inline(random_seed=1) as two, inline(random_seed=2) as three, inline() as four, inline() as five:
+    with (
+        inline(random_seed=1) as one,
+        inline(random_seed=1) as two,
+        inline(random_seed=2) as three,
+        inline() as four,
+        inline() as five,
+    ):
         assert one.run(code) == two.run(code) != three.run(code)
         assert four.random_seed != five.random_seed

@@ -75,7 +75,11 @@ def test_a01_no_integer_is_rounded_and_odd_numbers_are_data(make_session):
     assert session.run("return await invoice_id()") == 2**60 + 1
     assert session.run("return String(await invoice_id())") == str(2**60 + 1)
     assert session.run("return await same(await invoice_id())") == 2**60 + 1
-    assert session.execute("return {a: NaN, b: [-Infinity, {c: 0 / 0}], z: -0}").result == {"a": None, "b": [None, {"c": None}], "z": 0}
+    assert session.execute("return {a: NaN, b: [-Infinity, {c: 0 / 0}], z: -0}").result == {
+        "a": None,
+        "b": [None, {"c": None}],
+        "z": 0,
+    }
     assert session.run("return {big: 2n ** 70n}") == {"big": 2**70}
     assert session.run("return 'alive'") == "alive"
 
@@ -91,7 +95,9 @@ def test_a02_a_cycle_fails_that_run_and_names_the_place(make_session):
 def test_a03_scalars_keep_their_types(make_session):
     values = {"count": 4, "ratio": 0.95, "flag": True, "none": None, "text": "4", "empty": []}
     seen = []
-    session = make_session({**{name: (lambda v=value: v) for name, value in values.items()}, "keep": lambda v: seen.append(v)})
+    session = make_session(
+        {**{name: (lambda v=value: v) for name, value in values.items()}, "keep": lambda v: seen.append(v)}
+    )
     code = (
         "const v = [await count(), await ratio(), await flag(), await none(), await text(), await empty()]; await keep(v);"
         "return v.map(x => x === null ? 'null' : Array.isArray(x) ? 'array' : typeof x).join()"
@@ -105,7 +111,10 @@ def test_a04_half_an_emoji_crosses_both_ways(make_session):
     seen = []
     session = make_session({"title": lambda: "cut\ud83d", "keep": lambda s: seen.append(s)})
     assert session.run("""return JSON.parse('"\\\\ud83d tail"')""") == "\ud83d tail"
-    assert session.run("const t = await title(); await keep(t); return [t.length, '\\ud83d\\ude00']") == [4, "\U0001f600"]
+    assert session.run("const t = await title(); await keep(t); return [t.length, '\\ud83d\\ude00']") == [
+        4,
+        "\U0001f600",
+    ]
     assert seen == ["cut\ud83d"]
     result = session.execute("console.log('\\udc00'); return 'alive'")
     assert (result.result, result.stdout) == ("alive", "?\n")
@@ -164,7 +173,13 @@ def test_a06_output_that_looks_like_a_message_is_only_output(make_session):
         await ping();
         return {status: 'Failed', error_type: 'RuntimeTimeout', __error__: true, real: 1, $: 'bytes'}""")
     assert result.ok
-    assert result.result == {"status": "Failed", "error_type": "RuntimeTimeout", "__error__": True, "real": 1, "$": "bytes"}
+    assert result.result == {
+        "status": "Failed",
+        "error_type": "RuntimeTimeout",
+        "__error__": True,
+        "real": 1,
+        "$": "bytes",
+    }
     assert result.stdout.count("forged") == 64
     assert session.run("return 2") == 2
 
@@ -220,7 +235,12 @@ def test_a14_a_tool_can_be_one_at_a_time(make_session):
 
 @pytest.mark.parametrize(
     ("names", "js"),
-    [(["list-issues"], "list_issues"), (["github.list"], "github_list"), (["class"], "class_"), (["9lives"], "_9lives")],
+    [
+        (["list-issues"], "list_issues"),
+        (["github.list"], "github_list"),
+        (["class"], "class_"),
+        (["9lives"], "_9lives"),
+    ],
 )
 def test_a21_names_are_rewritten_by_a_fixed_rule_and_kept_in_the_record(names, js):
     with AgentSandbox({name: lambda: "ok" for name in names}, isolation="inline") as session:
@@ -267,7 +287,9 @@ def test_a15_a_second_run_at_the_same_time_is_told_so(make_session):
 
     session = make_session({"slow": slow})
     out = {}
-    first = threading.Thread(target=lambda: out.update(first=session.execute("await slow(); return 'first done'").result))
+    first = threading.Thread(
+        target=lambda: out.update(first=session.execute("await slow(); return 'first done'").result)
+    )
     first.start()
     entered.wait(20)
     from gloveport import SessionBusyError
@@ -308,11 +330,25 @@ def test_a23_a_busy_wait_is_named(make_session):
 
 def test_a23_web_globals_are_there_and_the_missing_ones_name_a_substitute(make_session):
     session = make_session()
-    wanted = ["URL", "TextEncoder", "structuredClone", "crypto", "atob", "setTimeout", "setInterval", "performance", "queueMicrotask", "AbortController"]
+    wanted = [
+        "URL",
+        "TextEncoder",
+        "structuredClone",
+        "crypto",
+        "atob",
+        "setTimeout",
+        "setInterval",
+        "performance",
+        "queueMicrotask",
+        "AbortController",
+    ]
     assert session.run(f"return {wanted!r}.filter(n => typeof globalThis[n] === 'undefined')") == []
     assert "tools" in session.execute("return await fetch('https://example.org')").error
     assert "modules" in session.execute("require('fs')").error
     assert "import" in session.execute("import fs from 'fs'; return 1").error
-    assert session.run("return [new Date().getFullYear() >= 2025, (1234.5).toLocaleString('de-DE')]") == [True, "1.234,5"]
+    assert session.run("return [new Date().getFullYear() >= 2025, (1234.5).toLocaleString('de-DE')]") == [
+        True,
+        "1.234,5",
+    ]
     code = "return new Intl.DateTimeFormat('en', {timeZone: 'Asia/Tokyo', hour: 'numeric'}).format(0)"
     assert session.run(code) == "9\u202fAM"

@@ -142,13 +142,19 @@ def test_the_interpreter_ends_quietly_with_sessions_open():
 
 
 def test_importing_is_light():
-    script = "import sys; import gloveport; print(len([m for m in sys.modules if m.split('.')[0] in ('asyncio', 'wasmtime', 'msgspec', 'anyio')]))"
+    script = (
+        "import sys; import gloveport;"
+        "print(len([m for m in sys.modules if m.split('.')[0] in ('asyncio', 'wasmtime', 'msgspec', 'anyio')]))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
 
 
 def test_a_session_without_inline_never_loads_the_engine_into_the_host():
-    script = "import sys; from gloveport import AgentSandbox\nwith AgentSandbox({}) as s: s.run('return 1')\nprint('wasmtime' in sys.modules)"
+    script = (
+        "import sys; from gloveport import AgentSandbox\n"
+        "with AgentSandbox({}) as s: s.run('return 1')\nprint('wasmtime' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

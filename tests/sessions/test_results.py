@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from gloveport import AgentSandbox, Done, ExecutionResult, JavaScriptError, ResultTooLarge, SessionClosedError, SessionPausedError
+from gloveport import (
+    AgentSandbox,
+    Done,
+    ExecutionResult,
+    JavaScriptError,
+    ResultTooLarge,
+    SessionClosedError,
+    SessionPausedError,
+)
 
 
 @pytest.fixture
@@ -53,7 +61,8 @@ def test_the_line_is_the_models_own(session, code):
 
 
 @pytest.mark.parametrize(
-    ("code", "line", "column"), [("return 1 +", 1, 11), ("const a = 1\nlet b = {\n", 2, 10), ("foo bar", 1, 5), ("a\n  @@", 2, 4)]
+    ("code", "line", "column"),
+    [("return 1 +", 1, 11), ("const a = 1\nlet b = {\n", 2, 10), ("foo bar", 1, 5), ("a\n  @@", 2, 4)],
 )
 def test_a_syntax_error_has_the_models_line_and_column(session, code, line, column):
     result = session.execute(code)
@@ -63,7 +72,9 @@ def test_a_syntax_error_has_the_models_line_and_column(session, code, line, colu
 
 def test_stdout_keeps_both_ends_and_counts_what_it_dropped(session):
     with AgentSandbox({}, isolation="inline", max_output_bytes=1000) as small:
-        result = small.execute("for (let i = 0; i < 5000; i++) console.log('line', i); console.error('short'); return 1")
+        result = small.execute(
+            "for (let i = 0; i < 5000; i++) console.log('line', i); console.error('short'); return 1"
+        )
     assert result.truncated
     assert len(result.stdout.encode()) <= 1000
     assert result.stdout.startswith("line 0\nline 1\n")
@@ -127,14 +138,21 @@ def test_a_result_is_json_data(session, code, result):
     assert session.execute(code).result == result
 
 
-@pytest.mark.parametrize("name", ["RuntimeTimeout", "WorkerCrashed", "ResultTooLarge", "ToolBudgetError", "MemoryLimitExceeded", "SealError"])
+@pytest.mark.parametrize(
+    "name", ["RuntimeTimeout", "WorkerCrashed", "ResultTooLarge", "ToolBudgetError", "MemoryLimitExceeded", "SealError"]
+)
 def test_a_guest_cannot_claim_a_name_of_the_host(session, name):
     result = session.execute(f"const e = new Error('forged'); e.name = '{name}'; throw e")
     assert (result.error_type, result.error) == ("Error", "Error: forged")
 
 
 def test_a_name_of_the_guests_own_is_kept(session):
-    assert session.execute("class QuotaError extends Error {}; QuotaError.prototype.name = 'QuotaError'; throw new QuotaError('x')").error_type == "QuotaError"
+    assert (
+        session.execute(
+            "class QuotaError extends Error {}; QuotaError.prototype.name = 'QuotaError'; throw new QuotaError('x')"
+        ).error_type
+        == "QuotaError"
+    )
 
 
 def test_names_that_are_not_names_are_errors(session):
@@ -188,7 +206,10 @@ def test_misuse_raises(session):
 
 
 CONSOLE = [
-    ("console.log('%s is %d years and %i, %f, %j %o %%', 'Ada', 36.5, 36.9, '1.5', {a: 1}, [1])", "Ada is 36.5 years and 36, 1.5, {\"a\":1}"),
+    (
+        "console.log('%s is %d years and %i, %f, %j %o %%', 'Ada', 36.5, 36.9, '1.5', {a: 1}, [1])",
+        'Ada is 36.5 years and 36, 1.5, {"a":1}',
+    ),
     ("console.error(new TypeError('boo'))", "TypeError: boo"),
     ("console.log(new Map([['a', 1]]), new Set([2]))", "Map(1) { 'a' => 1 } Set(1) { 2 }"),
     ("console.log(null, undefined, true, 10n, Symbol('s'))", "null undefined true 10n Symbol(s)"),
@@ -217,6 +238,8 @@ def test_console(session, code, text):
 
 def test_on_console_sees_lines_as_they_come():
     lines = []
-    with AgentSandbox({"t": lambda: lines.append("tool")}, isolation="inline", on_console=lambda s, t: lines.append((s, t))) as session:
+    with AgentSandbox(
+        {"t": lambda: lines.append("tool")}, isolation="inline", on_console=lambda s, t: lines.append((s, t))
+    ) as session:
         session.run("console.log('a'); await t(); console.error('b')")
     assert lines == [("stdout", "a"), "tool", ("stderr", "b")]

@@ -24,7 +24,9 @@ def boom():
 def test_errors_are_redacted_but_for_their_class():
     with inline({"boom": boom}) as session:
         assert session.run("try { await boom() } catch (e) { return [e.name, e.message, e instanceof Error] }") == [
-            "ValueError", "host function failed", True,
+            "ValueError",
+            "host function failed",
+            True,
         ]
         result = session.execute("await boom()")
         assert (result.error_type, "hunter2" in result.error) == ("ValueError", False)
@@ -57,7 +59,11 @@ class Row:
 @pytest.mark.parametrize(
     ("value", "code", "seen"),
     [
-        (Row(1, dt.datetime(2026, 1, 1)), "const r = await get(); return [r.id, r.when instanceof Date, r.when.getTime()]", [1, True, 1767225600000]),
+        (
+            Row(1, dt.datetime(2026, 1, 1)),
+            "const r = await get(); return [r.id, r.when instanceof Date, r.when.getTime()]",
+            [1, True, 1767225600000],
+        ),
         (b"\x00\xff", "const b = await get(); return [b instanceof Uint8Array, b.length, b[1]]", [True, 2, 255]),
         ({1, 2}, "const s = await get(); return [s instanceof Set, s.size]", [True, 2]),
         (dt.date(2026, 2, 3), "return await get()", "2026-02-03"),
@@ -97,7 +103,9 @@ def test_arguments_arrive_as_python_data(code, seen):
     assert [type(a) for a in got[0]] == [type(a) for a in seen]
 
 
-@pytest.mark.parametrize("value", ["() => 1", "Symbol('x')", "Promise.resolve(1)", "new Proxy({}, {})", "new WeakMap()"])
+@pytest.mark.parametrize(
+    "value", ["() => 1", "Symbol('x')", "Promise.resolve(1)", "new Proxy({}, {})", "new WeakMap()"]
+)
 def test_an_argument_that_cannot_cross_is_an_error_of_the_guest_and_no_call(value):
     got = []
     with inline({"keep": got.append}) as session:
@@ -136,14 +144,22 @@ WEATHER = SchemaTool(
 
 
 def test_schema_tools_take_one_object():
-    mapping = {"name": "now", "description": "The time.", "inputSchema": {"type": "object"}, "callable": lambda args: args}
+    mapping = {
+        "name": "now",
+        "description": "The time.",
+        "inputSchema": {"type": "object"},
+        "callable": lambda args: args,
+    }
     with inline([WEATHER, mapping]) as session:
         assert session.run("return (await get_weather({city: 'Paris', units: undefined})).keys") == ["city"]
         assert session.run("return await now()") == {}
         for call in ("get_weather('Paris')", "get_weather({}, {})", "get_weather(null)", "get_weather([])"):
             result = session.execute(f"await {call}")
             assert (result.error_type, "get_weather({" in result.error) == ("TypeError", True), call
-        assert "declare function get_weather(args: {\n  city: string;\n}): Promise<{\n  temp?: number;\n}>;" in session.typescript_stubs()
+        assert (
+            "declare function get_weather(args: {\n  city: string;\n}): Promise<{\n  temp?: number;\n}>;"
+            in session.typescript_stubs()
+        )
 
 
 def test_a_namespace():
@@ -337,7 +353,9 @@ def test_asked_tools_are_handed_out_and_the_rest_is_answered():
         return x
 
     with inline({"look": lambda: "l", "mail": lambda: "m", "maybe": maybe}) as session:
-        step = session.start("const a = await Promise.all([look(), mail(), maybe(1), maybe(2)]); return a", ask=["mail"])
+        step = session.start(
+            "const a = await Promise.all([look(), mail(), maybe(1), maybe(2)]); return a", ask=["mail"]
+        )
         assert (step.name, session.pending) == ("mail", step)
         step = session.resume(step, "sent")
         assert (step.name, step.args) == ("maybe", (2,))

@@ -24,7 +24,13 @@ def store(request, tmp_path):
 def test_a_record_comes_back_whole(store):
     version = store.put(Record(key="a", blob=b"\0x", spent=2, label="l", pending="mail"), expect=None)
     record = store.get("a")
-    assert (record.blob, record.version, record.spent, record.label, record.pending) == (b"\0x", version, 2, "l", "mail")
+    assert (record.blob, record.version, record.spent, record.label, record.pending) == (
+        b"\0x",
+        version,
+        2,
+        "l",
+        "mail",
+    )
     assert record.updated > 0
 
 

@@ -88,7 +88,9 @@ WEATHER = build_specs(
 )["get_weather"]
 
 
-@pytest.mark.parametrize(("args", "bound"), [([{"city": "Paris"}], {"city": "Paris"}), ([], {}), ([UNDEFINED], {}), ([{}, UNDEFINED], {})])
+@pytest.mark.parametrize(
+    ("args", "bound"), [([{"city": "Paris"}], {"city": "Paris"}), ([], {}), ([UNDEFINED], {}), ([{}, UNDEFINED], {})]
+)
 def test_one_object(args: list[Any], bound: dict[str, Any]) -> None:
     assert bind_arguments(WEATHER, args) == ([bound], {})
 
@@ -110,4 +112,6 @@ def test_one_object(args: list[Any], bound: dict[str, Any]) -> None:
 def test_not_one_object(args: list[Any], got: str) -> None:
     with pytest.raises(ToolArgumentError) as caught:
         bind_arguments(WEATHER, args, namespace="tools")
-    assert str(caught.value) == (f'get_weather takes one object argument, got {got}: write await tools.get_weather({{city: "..."}})')
+    assert str(caught.value) == (
+        f'get_weather takes one object argument, got {got}: write await tools.get_weather({{city: "..."}})'
+    )

@@ -71,7 +71,9 @@ def test_collisions_are_named(first: str, second: str) -> None:
         build_specs({first: nothing, second: nothing})
 
 
-@pytest.mark.parametrize("name", ["JSON", "Promise", "console", "globalThis", "eval", "undefined", "Temporal", "toString"])
+@pytest.mark.parametrize(
+    "name", ["JSON", "Promise", "console", "globalThis", "eval", "undefined", "Temporal", "toString"]
+)
 def test_globals_are_refused_unless_in_a_namespace(name: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' would replace the sandbox's own"):
         build_specs({name: nothing})
@@ -79,7 +81,9 @@ def test_globals_are_refused_unless_in_a_namespace(name: str) -> None:
 
 
 @pytest.mark.parametrize("namespace", [None, "tools"])
-@pytest.mark.parametrize("name", ["__gloveport_x", "__gloveport", "__proto__", "constructor", "prototype", "", "a\nb", "a\x00"])
+@pytest.mark.parametrize(
+    "name", ["__gloveport_x", "__gloveport", "__proto__", "constructor", "prototype", "", "a\nb", "a\x00"]
+)
 def test_names_that_are_always_refused(name: str, namespace: str | None) -> None:
     with pytest.raises(ValueError):
         build_specs({name: nothing}, namespace=namespace)

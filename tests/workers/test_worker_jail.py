@@ -164,7 +164,10 @@ def test_require_refuses_a_jail_with_a_hole(guests: str, named: str) -> None:
 
 
 def test_workers_share_nothing_that_one_could_change() -> None:
-    with WorkerPool(guests="fake_guest:with_an_open_file") as pool, pytest.raises(EngineUnavailableError, match="unsealed"):
+    with (
+        WorkerPool(guests="fake_guest:with_an_open_file") as pool,
+        pytest.raises(EngineUnavailableError, match="unsealed"),
+    ):
         pool.take()
     with WorkerPool(guests="fake_guest:with_a_sealed_file") as pool, Line(pool.take()) as line:
         (held,) = set(ast.literal_eval(line.python(OPEN))) - {0, 1, 2, ast.literal_eval(line.python(OPEN))[-1]}

@@ -105,7 +105,9 @@ def test_the_rehearsal_learns_pages_and_leaves_the_guest_new() -> None:
 
 
 def test_memory(pool: WorkerPool) -> None:
-    code = "const held = []; for (let i = 0; i < 40; i++) held.push(new Uint8Array(1 << 20).fill(i)); return held.length"
+    code = (
+        "const held = []; for (let i = 0; i < 40; i++) held.push(new Uint8Array(1 << 20).fill(i)); return held.length"
+    )
     with Session(pool, limit=96 << 20) as enough, Session(pool, limit=16 << 20) as little:
         assert enough.run(code) == 40
         assert little.start(code).status == 3

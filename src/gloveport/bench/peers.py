@@ -13,7 +13,10 @@ from ..errors import GloveportError
 
 __all__ = ("Peer", "PeerFailed", "start_peers")
 
-PEERS: Final = {"pydeno": ("pydeno==0.13.2", "probes.py", ("pydeno",)), "monty": ("pydantic-monty==1.4.0", "monty.py", ())}
+PEERS: Final = {
+    "pydeno": ("pydeno==0.13.2", "probes.py", ("pydeno",)),
+    "monty": ("pydantic-monty==1.4.0", "monty.py", ()),
+}
 """Name → requirement, script, arguments. Pinned: a promise is against a release."""
 
 
@@ -77,7 +80,10 @@ def _environment(name: str, requirement: str) -> Path:
     if (folder / "ready").exists():
         return python
     print(f"installing {requirement}", file=sys.stderr)
-    for command in ([sys.executable, "-m", "venv", str(folder)], [str(python), "-m", "pip", "install", "-q", requirement]):
+    for command in (
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(python), "-m", "pip", "install", "-q", requirement],
+    ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise PeerFailed(f"cannot install {name}: {(done.stderr or done.stdout).strip()[-500:]}")

@@ -38,7 +38,9 @@ _VERBS = {
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(prog="gloveport", description="Runs what an AI agent writes, where it can do no harm.")
+    top = argparse.ArgumentParser(
+        prog="gloveport", description="Runs what an AI agent writes, where it can do no harm."
+    )
     top.add_argument("--version", action="version", version=f"gloveport {__version__}")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, text in _VERBS.items():

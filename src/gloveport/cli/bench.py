@@ -13,7 +13,9 @@ __all__ = ("arguments", "run")
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
     verb.add_argument("what", choices=["sessions"], help="what to measure")
-    verb.add_argument("--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours")
+    verb.add_argument(
+        "--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours"
+    )
     verb.add_argument("--json", action="store_true", help="print the rows as JSON")
     verb.add_argument("--check", action="store_true", help="exit with 1 when a bar of SPECIFICATION.md is missed")
     verb.add_argument("--quick", action="store_true", help="fewer samples: under 50 s")

@@ -67,7 +67,12 @@ def send_email(to: str, text: str) -> str:
     return f"sent to {to}"
 
 
-TOOLS = {"list_orders": list_orders, "customer_moods": customer_moods, "house_style": house_style, "send_email": send_email}
+TOOLS = {
+    "list_orders": list_orders,
+    "customer_moods": customer_moods,
+    "house_style": house_style,
+    "send_email": send_email,
+}
 
 
 def arguments(verb: argparse.ArgumentParser) -> None:
@@ -140,4 +145,10 @@ def _second_half(options: argparse.Namespace) -> int:
 
 
 def _text(step: Step) -> str:
-    return str(step.error) if isinstance(step, Failed) else json.dumps(step.result) if isinstance(step, Done) else repr(step)
+    return (
+        str(step.error)
+        if isinstance(step, Failed)
+        else json.dumps(step.result)
+        if isinstance(step, Done)
+        else repr(step)
+    )

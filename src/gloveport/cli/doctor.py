@@ -57,7 +57,9 @@ def _layers() -> list[Finding]:
     from ..engines.jail.report import status
 
     try:
-        return [Finding(f"jail: {layer.layer}", layer.present, layer.detail or layer.what, layer.fix) for layer in status()]
+        return [
+            Finding(f"jail: {layer.layer}", layer.present, layer.detail or layer.what, layer.fix) for layer in status()
+        ]
     except GloveportError as error:
         return [Finding("jail", False, str(error))]
 
@@ -106,4 +108,7 @@ def _show(report: dict[str, Any], findings: list[Finding]) -> None:
         if not finding.ok and finding.fix:
             print(f"     → {finding.fix}")
     if not report["ok"]:
-        print('\nSessions refuse to start here (sandbox="require"). `sandbox="auto"` runs without what is missing.', file=sys.stderr)
+        print(
+            '\nSessions refuse to start here (sandbox="require"). `sandbox="auto"` runs without what is missing.',
+            file=sys.stderr,
+        )

@@ -15,7 +15,9 @@ __all__ = ("arguments", "run")
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
     verb.add_argument("--all", action="store_true", help="also what is in use: it is made anew when it is needed")
-    verb.add_argument("--older-than", type=float, default=7.0, metavar="DAYS", help="leave what was used since (default %(default)g)")
+    verb.add_argument(
+        "--older-than", type=float, default=7.0, metavar="DAYS", help="leave what was used since (default %(default)g)"
+    )
     verb.add_argument("--max-size", type=size, metavar="SIZE", help="then remove the oldest until the rest fits")
     verb.add_argument("--dry-run", action="store_true", help="only say what would go")
 

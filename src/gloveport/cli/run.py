@@ -25,10 +25,22 @@ def arguments(verb: argparse.ArgumentParser) -> None:
     what.add_argument("-c", "--code", help="the code itself")
     what.add_argument("file", nargs="?", help="a file with the code, or - for standard input")
     verb.add_argument("--json", action="store_true", help="print the whole result as JSON")
-    verb.add_argument("--timeout", type=float, default=defaults.timeout, metavar="SECONDS", help="computing time (default %(default)g)")
-    verb.add_argument("--max-memory", type=size, default=defaults.max_memory, metavar="SIZE", help="guest memory (default 256M)")
-    verb.add_argument("--max-output", type=size, default=defaults.max_output_bytes, metavar="SIZE", help="of stdout and stderr each")
-    verb.add_argument("--max-result", type=size, default=defaults.max_result_bytes, metavar="SIZE", help="of the result as JSON")
+    verb.add_argument(
+        "--timeout",
+        type=float,
+        default=defaults.timeout,
+        metavar="SECONDS",
+        help="computing time (default %(default)g)",
+    )
+    verb.add_argument(
+        "--max-memory", type=size, default=defaults.max_memory, metavar="SIZE", help="guest memory (default 256M)"
+    )
+    verb.add_argument(
+        "--max-output", type=size, default=defaults.max_output_bytes, metavar="SIZE", help="of stdout and stderr each"
+    )
+    verb.add_argument(
+        "--max-result", type=size, default=defaults.max_result_bytes, metavar="SIZE", help="of the result as JSON"
+    )
     verb.add_argument("--seed", type=int, help="of Math.random")
     verb.add_argument("--clock", type=float, metavar="EPOCH", help="where the clock begins, in epoch seconds")
     verb.add_argument("--engine", choices=["wasm"], default="wasm", help="what executes the code")

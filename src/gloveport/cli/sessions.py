@@ -78,7 +78,11 @@ def _show(store: SQLiteStore, options: argparse.Namespace) -> int:
 
 def _contents(record: Record, key: bytes, associated_data: bytes) -> dict[str, Any]:
     saved: SavedSession = decode_saved(unseal(record.blob, key, associated_data))
-    waiting = [{"tool": call.name, "arguments": decode(call.args, call.flags)} for call in saved.run.open_calls] if saved.run else []
+    waiting = (
+        [{"tool": call.name, "arguments": decode(call.args, call.flags)} for call in saved.run.open_calls]
+        if saved.run
+        else []
+    )
     return {
         "session": saved.session,
         "release": saved.release,

@@ -217,7 +217,9 @@ class DurableSession:
 
     def _journal_bytes(self) -> bytes:
         if self.journal is None:
-            raise JournalError("this session has no journal: it was loaded from a dump without one, or a run outgrew it")
+            raise JournalError(
+                "this session has no journal: it was loaded from a dump without one, or a run outgrew it"
+            )
         run = self.run
         if run is not None and run.requests is None:
             raise JournalError("the run under way is not in the journal: it outgrew it, or was loaded from a dump")

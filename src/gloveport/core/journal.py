@@ -15,7 +15,19 @@ from ..errors import JournalError
 from ..wire.messages import Call, DoneMessage, FailMessage, Message
 from .saved import TailRun
 
-__all__ = ("Digest", "Ended", "Journal", "Lost", "Opened", "Ran", "Record", "Settled", "committed", "decode_records", "recorded_runs")
+__all__ = (
+    "Digest",
+    "Ended",
+    "Journal",
+    "Lost",
+    "Opened",
+    "Ran",
+    "Record",
+    "Settled",
+    "committed",
+    "decode_records",
+    "recorded_runs",
+)
 
 
 class Opened(msgspec.Struct, array_like=True, tag="O", frozen=True):
@@ -80,7 +92,11 @@ class Digest:
             elif isinstance(message, DoneMessage):
                 self._update(b"done", b"", b"" if isinstance(message.v, msgspec.UnsetType) else bytes(message.v))
             elif isinstance(message, FailMessage):
-                self._update(b"fail", message.kind.encode("utf-8", "surrogatepass"), message.name.encode("utf-8", "surrogatepass"))
+                self._update(
+                    b"fail",
+                    message.kind.encode("utf-8", "surrogatepass"),
+                    message.name.encode("utf-8", "surrogatepass"),
+                )
 
     def _update(self, kind: bytes, name: bytes, data: bytes) -> None:
         self.value = hashlib.sha256(b"%b%b%d %d %b%b" % (self.value, kind, len(name), len(data), name, data)).digest()

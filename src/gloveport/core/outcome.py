@@ -136,9 +136,18 @@ _MAX_MESSAGE: Final = 4000
 
 _HINTS: Final = (
     (r"'?(fetch|XMLHttpRequest|WebSocket)'? is not defined", "there is no network here; call one of the tools instead"),
-    (r"'?(require|module|exports|__dirname)'? is not defined", "there are no modules or packages here; use plain JavaScript and the tools"),
-    (r"'?(process|Buffer|Deno|Bun|fs|global)'? is not defined", "this is not Node.js; use plain JavaScript and the tools"),
-    (r"'?(window|document|localStorage|alert|prompt)'? is not defined", "this is not a browser; use plain JavaScript and the tools"),
+    (
+        r"'?(require|module|exports|__dirname)'? is not defined",
+        "there are no modules or packages here; use plain JavaScript and the tools",
+    ),
+    (
+        r"'?(process|Buffer|Deno|Bun|fs|global)'? is not defined",
+        "this is not Node.js; use plain JavaScript and the tools",
+    ),
+    (
+        r"'?(window|document|localStorage|alert|prompt)'? is not defined",
+        "this is not a browser; use plain JavaScript and the tools",
+    ),
 )
 _HINT_PATTERNS: Final = tuple((re.compile(rf"{pattern}\Z"), hint) for pattern, hint in _HINTS)
 

@@ -53,7 +53,9 @@ def _tag(payload: bytes, key: bytes, associated_data: bytes) -> bytes:
     if not isinstance(associated_data, (bytes, bytearray)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"`associated_data` must be bytes, not {type(associated_data).__name__}")
     if len(associated_data) > MAX_ASSOCIATED_DATA:
-        raise JournalError(f"`associated_data` may have at most {MAX_ASSOCIATED_DATA} bytes, not {len(associated_data)}")
+        raise JournalError(
+            f"`associated_data` may have at most {MAX_ASSOCIATED_DATA} bytes, not {len(associated_data)}"
+        )
     lengths = struct.pack("<QQQ", len(_HEADER), len(associated_data), len(payload))
     mac = hmac.new(key, _DOMAIN + lengths + _HEADER + associated_data, hashlib.sha256)
     mac.update(payload)

@@ -297,7 +297,9 @@ class BaseSandbox(Generic[D]):
             more=options,
         )
         _check_identity(saved, built)
-        limits = dataclasses.replace(built.limits, max_tool_calls=saved.budget.limit, tool_budgets=saved.budget.tool_limits)
+        limits = dataclasses.replace(
+            built.limits, max_tool_calls=saved.budget.limit, tool_budgets=saved.budget.tool_limits
+        )
         return cls._made(built.with_identity(saved.identity, limits)), saved
 
     @classmethod
@@ -324,7 +326,9 @@ def _check_identity(saved: SavedSession, built: Options) -> None:
         extra = sorted(set(built.identity.tools) - set(saved.identity.tools))
         raise JournalError(f"the session was made with other tools: missing here {missing}, not there {extra}")
     if saved.identity.redact != built.identity.redact:
-        raise JournalError(f"the session was made with redact_host_errors={saved.identity.redact}; load it with the same")
+        raise JournalError(
+            f"the session was made with redact_host_errors={saved.identity.redact}; load it with the same"
+        )
     if built.identity.bootstrap is not None and built.identity.bootstrap != saved.identity.bootstrap:
         raise JournalError("the session was made with another bootstrap; load it with the same, or leave it out")
     if saved.identity.engine != built.identity.engine:

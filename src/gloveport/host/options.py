@@ -21,9 +21,10 @@ from ..types import RuntimeConfig, SchemaTool
 
 __all__ = ("Clock", "Options", "SessionOptions", "Tools")
 
-Tools = Mapping[str, Callable[..., Any] | SchemaTool | Mapping[str, Any]] | Sequence[
-    Callable[..., Any] | SchemaTool | Mapping[str, Any]
-]
+Tools = (
+    Mapping[str, Callable[..., Any] | SchemaTool | Mapping[str, Any]]
+    | Sequence[Callable[..., Any] | SchemaTool | Mapping[str, Any]]
+)
 Clock = dt.datetime | float | Literal["frozen"] | None
 
 _DEFAULTS: Final = Limits()

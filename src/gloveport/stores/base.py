@@ -69,6 +69,10 @@ def check_write(record: Record, stored: tuple[int, int] | None, expect: int | No
     """The rules of `put`; `stored` is the version and the calls spent of the record that is there."""
     found = None if stored is None else stored[0]
     if found != expect:
-        raise StoreConflict(f"record {record.key!r} has version {found}, not {expect}: someone else wrote it; read it again")
+        raise StoreConflict(
+            f"record {record.key!r} has version {found}, not {expect}: someone else wrote it; read it again"
+        )
     if stored is not None and record.spent < stored[1]:
-        raise StoreConflict(f"record {record.key!r} has spent {stored[1]} calls; writing {record.spent} would win some back")
+        raise StoreConflict(
+            f"record {record.key!r} has spent {stored[1]} calls; writing {record.spent} would win some back"
+        )

@@ -65,7 +65,8 @@ class SQLiteStore:
         """See `Store.get`."""
         with self._transaction(write=False) as connection:
             row = connection.execute(
-                "SELECT key, blob, version, spent, label, pending, updated FROM sessions WHERE key = ? AND blob NOT NULL", (key,)
+                "SELECT key, blob, version, spent, label, pending, updated FROM sessions WHERE key = ? AND blob NOT NULL",
+                (key,),
             ).fetchone()
         if row is None:
             raise RecordNotFound(f"there is no record {key!r} in {str(self.path)!r}")

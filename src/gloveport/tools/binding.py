@@ -16,7 +16,9 @@ from .typescript import Signature
 __all__ = ("bind_arguments",)
 
 
-def bind_arguments(spec: ToolSpec, args: Sequence[Any], *, namespace: str | None = None) -> tuple[list[Any], dict[str, Any]]:
+def bind_arguments(
+    spec: ToolSpec, args: Sequence[Any], *, namespace: str | None = None
+) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments for `spec.callable`.
 
     Args:
@@ -50,7 +52,9 @@ def _one_object(spec: ToolSpec, given: list[Any], namespace: str | None) -> Mapp
     if len(given) == 1 and isinstance(given[0], Mapping):
         return cast("Mapping[str, Any]", given[0])
     got = f"{len(given)} arguments" if len(given) > 1 else _kind(given[0])
-    raise ToolArgumentError(f"{spec.js_name} takes one object argument, got {got}: write {example_call(spec, namespace)}")
+    raise ToolArgumentError(
+        f"{spec.js_name} takes one object argument, got {got}: write {example_call(spec, namespace)}"
+    )
 
 
 def _arity(spec: ToolSpec, given: int, required: int, variadic: bool, namespace: str | None) -> str:

@@ -64,7 +64,9 @@ class ToolBridge:
         """Decode and bind the arguments; an `Answer` when they do not fit."""
         spec = self.specs[call.name]
         try:
-            arguments, keywords = bind_arguments(spec, decode_arguments(call.args, call.flags), namespace=self._namespace)
+            arguments, keywords = bind_arguments(
+                spec, decode_arguments(call.args, call.flags), namespace=self._namespace
+            )
         except (ToolArgumentError, ValueCrossingError) as error:
             return _error(call.id, "TypeError", str(error))
         return Prepared(call.id, spec, arguments, keywords)

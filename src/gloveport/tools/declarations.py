@@ -182,7 +182,9 @@ class _Document:
         if isinstance(schema.get("enum"), (list, tuple)):
             return _union([Kind(_literal(value)) for value in schema["enum"]])
         branches = [
-            _union([self.type_of(branch) for branch in _branches(schema, key)]) for key in ("anyOf", "oneOf") if _branches(schema, key)
+            _union([self.type_of(branch) for branch in _branches(schema, key)])
+            for key in ("anyOf", "oneOf")
+            if _branches(schema, key)
         ]
         branches += [self.type_of(branch) for branch in _branches(schema, "allOf")]
         combined = _intersection(branches)
@@ -200,7 +202,13 @@ class _Document:
         if isinstance(kinds, (list, tuple)):
             return _union([self._one_type(kind, schema) for kind in cast("Sequence[Any]", kinds)])
         if kinds is None:
-            kinds = "object" if "properties" in schema else "array" if "items" in schema or "prefixItems" in schema else None
+            kinds = (
+                "object"
+                if "properties" in schema
+                else "array"
+                if "items" in schema or "prefixItems" in schema
+                else None
+            )
         return self._one_type(kinds, schema)
 
     def _one_type(self, kind: Any, schema: Schema) -> Kind:

@@ -30,7 +30,9 @@ _CLOCKS = {
 }
 
 
-def describe_tools(tools: Tools, *, namespace: str | None = None, limits: Limits | None = None, frozen_clock: bool = False) -> str:
+def describe_tools(
+    tools: Tools, *, namespace: str | None = None, limits: Limits | None = None, frozen_clock: bool = False
+) -> str:
     """A block for the system prompt: the rules of a session, then each tool's signature, documentation and an example call.
 
     Args:
@@ -41,7 +43,9 @@ def describe_tools(tools: Tools, *, namespace: str | None = None, limits: Limits
 
     Raises `TypeError` and `ValueError` as a session does.
     """
-    return describe_specs(build_specs(tools, namespace=namespace).values(), namespace=namespace, limits=limits, frozen_clock=frozen_clock)
+    return describe_specs(
+        build_specs(tools, namespace=namespace).values(), namespace=namespace, limits=limits, frozen_clock=frozen_clock
+    )
 
 
 def describe_specs(

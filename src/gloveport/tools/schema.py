@@ -88,7 +88,9 @@ def type_hints(target: Any) -> dict[str, Any]:
 
 def _resolved_one_by_one(target: Any) -> dict[str, Any]:
     function = inspect.unwrap(target) if not inspect.isclass(target) else target
-    names = getattr(function, "__globals__", None) or vars(sys.modules.get(function.__module__, types.SimpleNamespace()))
+    names = getattr(function, "__globals__", None) or vars(
+        sys.modules.get(function.__module__, types.SimpleNamespace())
+    )
     hints: dict[str, Any] = {}
     for name, annotation in _raw_annotations(function).items():
         try:
@@ -231,7 +233,9 @@ class _Builder:
         hints = type_hints(cls)
         fields = [field for field in dataclasses.fields(cls) if field.init or self.mode == "output"]
         required = [
-            field.name for field in fields if self.mode == "output" or (field.default is field.default_factory is dataclasses.MISSING)
+            field.name
+            for field in fields
+            if self.mode == "output" or (field.default is field.default_factory is dataclasses.MISSING)
         ]
         return self._object({field.name: self.convert(hints.get(field.name, Any)) for field in fields}, required)
 

@@ -74,7 +74,9 @@ def build_specs(tools: Tools, *, namespace: str | None = None) -> dict[str, Tool
         spec = _spec(name, tool, namespace)
         other = specs.get(spec.js_name)
         if other is not None:
-            raise ValueError(f"tools {other.name!r} and {spec.name!r} are both `{spec.js_name}` in JavaScript: rename one")
+            raise ValueError(
+                f"tools {other.name!r} and {spec.name!r} are both `{spec.js_name}` in JavaScript: rename one"
+            )
         specs[spec.js_name] = spec
     return specs
 

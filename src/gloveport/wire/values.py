@@ -269,7 +269,9 @@ def _check_size(data: bytes) -> None:
 def _check_depth(value: Any) -> None:
     """What is deeper would end the recursion of whoever walks it. Level by level: a fraction of what parsing costs."""
     level: list[Any] = [value]
-    for _ in range(2 * MAX_DEPTH + 2):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
+    for _ in range(
+        2 * MAX_DEPTH + 2
+    ):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
         level = [
             item
             for container in level
@@ -314,7 +316,9 @@ def _bigint(text: Any) -> int:
     try:
         return int(text)
     except ValueError:  # Python refuses to parse more than 4,300 digits (CVE-2020-10735)
-        raise ValueCrossingError("a BigInt of more than 4,300 digits cannot leave the sandbox; send it as text") from None
+        raise ValueCrossingError(
+            "a BigInt of more than 4,300 digits cannot leave the sandbox; send it as text"
+        ) from None
 
 
 def _date(ms: Any) -> dt.datetime:
@@ -333,7 +337,9 @@ def _check_hashes(items: list[Any]) -> None:
     if len(numbers) <= _MAX_SAME_HASH:
         return
     if len(numbers) > _MAX_NUMERIC:
-        raise ValueCrossingError(f"a Map or Set of more than {_MAX_NUMERIC:,} numbers cannot leave the sandbox; send an array")
+        raise ValueCrossingError(
+            f"a Map or Set of more than {_MAX_NUMERIC:,} numbers cannot leave the sandbox; send an array"
+        )
     if len({str(hash(number)) for number in numbers}) < len(numbers) - _MAX_SAME_HASH:
         raise ValueCrossingError("a Map or Set of numbers with equal hashes cannot leave the sandbox; send an array")
 

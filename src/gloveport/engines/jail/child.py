@@ -13,7 +13,8 @@ from gloveport.errors import EngineUnavailableError
 __all__ = ("HelperProcess",)
 
 _ENTRY: Final = (
-    "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; __import__(sys.argv[1], fromlist=['main']).main(sys.argv[3 + n:])"
+    "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; "
+    "__import__(sys.argv[1], fromlist=['main']).main(sys.argv[3 + n:])"
 )
 
 _KEPT_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GLOVEPORT_CACHE")
@@ -35,7 +36,9 @@ class HelperProcess:
 
     def __init__(self, module: str, arguments: Sequence[str], fds: Sequence[int]) -> None:
         if min(fds) < 3:
-            raise EngineUnavailableError("standard input, output or error of this process is closed: open it on /dev/null")
+            raise EngineUnavailableError(
+                "standard input, output or error of this process is closed: open it on /dev/null"
+            )
         executable = sys.executable
         if not executable:
             raise EngineUnavailableError("sys.executable is not set: no Python process can be started for workers")

@@ -50,7 +50,9 @@ def _granted(result: int, refusals: frozenset[int] = _REFUSALS, *, descriptor: b
     return result >= 0 or -result not in refusals
 
 
-def _syscall(name: str, *arguments: syscalls.Argument, refusals: frozenset[int] = _REFUSALS, descriptor: bool = False) -> Probe:
+def _syscall(
+    name: str, *arguments: syscalls.Argument, refusals: frozenset[int] = _REFUSALS, descriptor: bool = False
+) -> Probe:
     def possible(_: Surroundings) -> bool:
         return _granted(attempt(name, *arguments), refusals, descriptor=descriptor)
 
@@ -64,7 +66,9 @@ def _file(name: str, call: str, *arguments: syscalls.Argument) -> Probe:
     return Probe(name, possible)
 
 
-def _on_victim(name: str, call: str, arguments: Callable[[int], tuple[syscalls.Argument, ...]], *, descriptor: bool = False) -> Probe:
+def _on_victim(
+    name: str, call: str, arguments: Callable[[int], tuple[syscalls.Argument, ...]], *, descriptor: bool = False
+) -> Probe:
     def possible(surroundings: Surroundings) -> bool:
         return _granted(attempt(call, *arguments(surroundings.victim)), _UNSEEN, descriptor=descriptor)
 

@@ -121,7 +121,9 @@ def _check(condition: Condition, otherwise: int) -> list[Instruction]:
     refuse: Instruction = (_RETURN, 0, 0, otherwise)
     if condition.test == "in":
         count = len(condition.values)
-        tests: list[Instruction] = [(_JUMP_EQUAL, count - i, 0, v & 0xFFFF_FFFF) for i, v in enumerate(condition.values)]
+        tests: list[Instruction] = [
+            (_JUMP_EQUAL, count - i, 0, v & 0xFFFF_FFFF) for i, v in enumerate(condition.values)
+        ]
         return [load, *tests, refuse]
     if condition.test == "not_in":
         return [load, *(i for v in condition.values for i in ((_JUMP_EQUAL, 0, 1, v & 0xFFFF_FFFF), refuse))]

@@ -263,7 +263,9 @@ def _check_size(source: str) -> None:
     if len(source) * 4 > MAX_SOURCE_BYTES:
         size = len(source.encode("utf-8", "surrogatepass"))
         if size > MAX_SOURCE_BYTES:
-            raise CompileError(f"the code has {size} bytes, more than the {MAX_SOURCE_BYTES} that are allowed: pass data through tools")
+            raise CompileError(
+                f"the code has {size} bytes, more than the {MAX_SOURCE_BYTES} that are allowed: pass data through tools"
+            )
 
 
 def _given(outcome: Outcome) -> Compiled:

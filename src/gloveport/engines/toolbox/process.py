@@ -32,7 +32,9 @@ def command(bundle: Path = BUNDLE) -> tuple[list[str], list[Path]]:
     """The command line of the toolbox and the files it reads. Raises `EngineUnavailableError` when a part is missing."""
     deno = program()
     if not bundle.is_file():
-        raise EngineUnavailableError("the compiler of model code is not built: reinstall gloveport from its source or wheel")
+        raise EngineUnavailableError(
+            "the compiler of model code is not built: reinstall gloveport from its source or wheel"
+        )
     flags = ["--no-prompt", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock", "--quiet"]
     v8 = f"--v8-flags=--single-threaded,--max-old-space-size={HEAP_MEGABYTES}"
     return [str(deno), "run", *flags, v8, str(bundle)], [deno, bundle]
@@ -74,7 +76,9 @@ def spawn(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -
     """Starts the command in the jail that `sandbox` asks for. The process sees nothing but its program and `readable`."""
     if sandbox == "off":
         return spawn_plain(argv, readable, sandbox)
-    jailed = spawn_jailed(argv, readable=readable, sandbox=sandbox, stdio="socket", environment=ENVIRONMENT, memory_bytes=MEMORY_BYTES)
+    jailed = spawn_jailed(
+        argv, readable=readable, sandbox=sandbox, stdio="socket", environment=ENVIRONMENT, memory_bytes=MEMORY_BYTES
+    )
     return Child(jailed.pid, jailed.stdout, jailed.stdin, jailed.kill, jailed.close, jailed.forget)
 
 

@@ -77,7 +77,9 @@ def _module() -> Any:
     with _lock:
         if not _modules:
             _modules.append(GuestModule.load())
-            atexit.register(_modules.clear)  # wasmtime cannot free it once the interpreter has taken its module apart (seen with 50.0.1)
+            atexit.register(
+                _modules.clear
+            )  # wasmtime cannot free it once the interpreter has taken its module apart (seen with 50.0.1)
         return _modules[0]
 
 

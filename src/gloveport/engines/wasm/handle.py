@@ -34,7 +34,9 @@ class _Hold:
 
     __slots__ = ("__weakref__", "lock", "on_close", "owner", "page", "pidfd", "sock", "whole")
 
-    def __init__(self, sock: socket.socket, pidfd: int, page: int, whole: bool, on_close: Callable[[], None] | None) -> None:
+    def __init__(
+        self, sock: socket.socket, pidfd: int, page: int, whole: bool, on_close: Callable[[], None] | None
+    ) -> None:
         self.sock = sock
         self.pidfd = pidfd
         self.page = page

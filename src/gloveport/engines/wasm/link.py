@@ -316,7 +316,9 @@ class InlineLink:
     A native loop that does not poll the interrupt flag ends when the watchdog takes the guest's memory away; a worker is killed.
     """
 
-    def __init__(self, guest: InlineGuest, watch: Callable[[InlineGuest, float], Any], unwatch: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, guest: InlineGuest, watch: Callable[[InlineGuest, float], Any], unwatch: Callable[[Any], bool]
+    ) -> None:
         self._guest = guest
         self._watch = watch
         self._unwatch = unwatch

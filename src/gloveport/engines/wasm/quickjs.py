@@ -24,7 +24,9 @@ _MADV_POPULATE_WRITE: Final = 23
 """Linux 5.14; where it is not known the pages are copied when they are written."""
 
 _OPTIONS: Final = {"clock": 0, "seed": "0", "frozen": False, "namespace": None, "tools": ["tool"], "bootstrap": None}
-_SOURCE: Final = "(async ($) => { $({__proto__: null});\nconst text = JSON.stringify([1, 'a']); console.log(text); return text })"
+_SOURCE: Final = (
+    "(async ($) => { $({__proto__: null});\nconst text = JSON.stringify([1, 'a']); console.log(text); return text })"
+)
 
 
 class QuickJS:

@@ -104,7 +104,9 @@ def _check_images(fds: set[int]) -> None:
         writable = syscalls.attempt("fcntl", fd, _F_GETFL) & os.O_ACCMODE != os.O_RDONLY
         sealed = syscalls.attempt("fcntl", fd, _F_GET_SEALS)
         if writable and (sealed < 0 or sealed & _IMAGE_SEALS != _IMAGE_SEALS):
-            raise EngineUnavailableError(f"the guest holds {os.readlink(f'/proc/self/fd/{fd}')} open, which workers could change")
+            raise EngineUnavailableError(
+                f"the guest holds {os.readlink(f'/proc/self/fd/{fd}')} open, which workers could change"
+            )
 
 
 def _private_bytes() -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 if find_spec("pydantic_ai") is None:
-    raise ImportError("gloveport.pydantic_ai needs Pydantic AI: pip install 'gloveport[pydantic-ai]'", name="pydantic_ai")
+    raise ImportError(
+        "gloveport.pydantic_ai needs Pydantic AI: pip install 'gloveport[pydantic-ai]'", name="pydantic_ai"
+    )
 
 from .capability import ToolScript
 from .kind import RUN_SCRIPT

@@ -218,5 +218,3 @@ def _key_from_text(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         raise UserError('ToolScript: a `key` given as text must be hexadecimal, or "env:NAME".') from None
-
-

@@ -56,7 +56,9 @@ async def select(
     return chosen
 
 
-def tool_entries(names: Sequence[str], definitions: Mapping[str, ToolDefinition], bridge: Bridge | None) -> list[dict[str, Any]]:
+def tool_entries(
+    names: Sequence[str], definitions: Mapping[str, ToolDefinition], bridge: Bridge | None
+) -> list[dict[str, Any]]:
     """The tools as a session takes them. One that is gone keeps its name, which the session is bound to; its calls are refused."""
     return [_entry(name, definitions.get(name), bridge) for name in names]
 
@@ -93,7 +95,9 @@ class Catalog:
         try:
             text = describe_tools(entries, namespace=self.namespace, limits=limits)
         except (TypeError, ValueError) as error:
-            raise UserError(f"ToolScript: {error}. Leave the tool out with `tools=`, rename it, or set `namespace`.") from error
+            raise UserError(
+                f"ToolScript: {error}. Leave the tool out with `tools=`, rename it, or set `namespace`."
+            ) from error
         rules, gap, tools = text.partition("\n\n")
         return f"{rules}\n{_STATE}{gap}{tools}"
 

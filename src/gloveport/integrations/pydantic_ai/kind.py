@@ -13,9 +13,12 @@ __all__ = ("ARGUMENTS", "RUN_SCRIPT", "SCHEMA", "ScriptArguments")
 
 # The schema goes to the model, so what is said about the class is said here: the arguments of the script tool.
 class ScriptArguments(TypedDict):
-
-    code: Annotated[str, Field(description="The body of an async JavaScript or TypeScript function; `return` the result.")]
-    restart: NotRequired[Annotated[bool, Field(description="Forget everything earlier scripts declared, before this one runs.")]]
+    code: Annotated[
+        str, Field(description="The body of an async JavaScript or TypeScript function; `return` the result.")
+    ]
+    restart: NotRequired[
+        Annotated[bool, Field(description="Forget everything earlier scripts declared, before this one runs.")]
+    ]
 
 
 ARGUMENTS: Final = TypeAdapter(ScriptArguments)

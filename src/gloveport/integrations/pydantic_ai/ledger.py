@@ -157,7 +157,9 @@ class Ledger:
     async def put(self, conversation: str, found: Found) -> None:
         """Write, in place of the version that was found. Raises `StoreConflict`; a record over the limit is the caller's affair."""
         name, state = self._name(conversation), found.conversation
-        for _ in range(2):  # a record that was once deleted goes on counting where it was: write again under the right number
+        for _ in range(
+            2
+        ):  # a record that was once deleted goes on counting where it was: write again under the right number
             state.version = (found.version or 0) + 1
             record = Record(
                 key=name,

@@ -66,7 +66,13 @@ class NestedCalls:
     """The calls of one script."""
 
     def __init__(
-        self, manager: ToolManager[Any], ctx: RunContext[Any], *, tool_timeout: float | None, made: int = 0, content: bytes = b"[]"
+        self,
+        manager: ToolManager[Any],
+        ctx: RunContext[Any],
+        *,
+        tool_timeout: float | None,
+        made: int = 0,
+        content: bytes = b"[]",
     ) -> None:
         self._manager = manager
         self._ctx = ctx
@@ -135,7 +141,9 @@ class NestedCalls:
             limit = asyncio.timeout(self._timeout)
             try:
                 async with limit:
-                    result = await self._manager.handle_call(part, approved=approved, metadata=metadata, wrap_validation_errors=False)
+                    result = await self._manager.handle_call(
+                        part, approved=approved, metadata=metadata, wrap_validation_errors=False
+                    )
             except (ApprovalRequired, CallDeferred):
                 raise
             except (AgentRunError, UserError) as error:
@@ -153,7 +161,9 @@ class NestedCalls:
     def _reserve(self) -> None:
         usage, limits = self._ctx.usage, self._ctx.usage_limits
         if limits is not None and limits.tool_calls_limit is not None:
-            projected = dataclasses.replace(usage, tool_calls=usage.tool_calls + self._pending + 2)  # this one, and the script's
+            projected = dataclasses.replace(
+                usage, tool_calls=usage.tool_calls + self._pending + 2
+            )  # this one, and the script's
             try:
                 limits.check_before_tool_call(projected)
             except AgentRunError as error:
@@ -167,7 +177,9 @@ class NestedCalls:
 def _held(part: ToolCallPart, deferred: ApprovalRequired | CallDeferred) -> Held:
     kind: Kind = "approval"
     if isinstance(deferred, CallDeferred):
-        kind = "question" if getattr(deferred, "kind", None) == "question" else "external"  # 2.62 has no `kind`, 2.68 has
+        kind = (
+            "question" if getattr(deferred, "kind", None) == "question" else "external"
+        )  # 2.62 has no `kind`, 2.68 has
     metadata = pydantic_core.to_json(deferred.metadata, fallback=str)
     return Held(part.tool_name, pydantic_core.to_json(part.args), part.tool_call_id, kind, metadata)
 

@@ -65,14 +65,19 @@ class Script:
         if restart:
             await self._run.drop()
             self._found.conversation = Conversation(
-                version=self._state.version, spent=self._state.spent, used=self._state.used, answered=self._state.answered
+                version=self._state.version,
+                spent=self._state.spent,
+                used=self._state.used,
+                answered=self._state.answered,
             )
         live = None if restart else self._run.live_for(self._conversation, self._found)
         if live is None:
             live = await self._open(restart=restart)
         if new := self._catalog.new_names_in(code, self._state.tools):
             names = ", ".join(f"`{name}`" for name in new)
-            raise ToolFailed(f"{names}: added after this session began, which has no such function. restart=true begins one that has.")
+            raise ToolFailed(
+                f"{names}: added after this session began, which has no such function. restart=true begins one that has."
+            )
         return live
 
     async def _find(self, *, restart: bool) -> None:
@@ -112,7 +117,9 @@ class Script:
         try:
             await self._run.ledger.put(self._conversation, self._found)
         except StoreConflict as conflict:
-            raise ToolFailed("Nothing was run: another run of this conversation uses the session. Try again.") from conflict
+            raise ToolFailed(
+                "Nothing was run: another run of this conversation uses the session. Try again."
+            ) from conflict
 
     async def _set_back(self) -> None:
         """Turn the dump of the paused session into that of the session before the script."""
@@ -145,7 +152,9 @@ class Script:
         return session
 
     async def _load(self, state: Conversation) -> AsyncAgentSandbox:
-        return await load_session(self._run.settings, self._entries(state), state.blob, self._run.ledger.key, self._binding)
+        return await load_session(
+            self._run.settings, self._entries(state), state.blob, self._run.ledger.key, self._binding
+        )
 
     def _entries(self, state: Conversation) -> list[dict[str, Any]]:
         return tool_entries(state.tools, self._catalog.definitions, self._run.bridge)
@@ -187,7 +196,9 @@ class Script:
         if waiting is None or waiting.script_id != self._id:
             answered = self._state.answered
             if any(token in marks or (not marks and script == self._id) for token, script in answered):
-                raise UserError("The call that this script waited at was answered before, or given up. It is not made again.")
+                raise UserError(
+                    "The call that this script waited at was answered before, or given up. It is not made again."
+                )
             if not marks and not verdict.taken:
                 return None
             raise results.lost(self._run.tool, "there is no record of the script that waited")
@@ -198,7 +209,9 @@ class Script:
                 "last run, with its message history, or with `metadata=requests.metadata` if the history loses its metadata."
             )
         if waiting.claimed:
-            raise UserError(f"The call of `{waiting.call.tool}` was answered before; it is not known how it ended. It is not made again.")
+            raise UserError(
+                f"The call of `{waiting.call.tool}` was answered before; it is not known how it ended. It is not made again."
+            )
         verdict.check(waiting.call)
         return waiting
 
@@ -249,12 +262,16 @@ class Script:
             await self._dump(session)
         except JournalTooLarge as error:
             state.blob, state.lost = b"", f"its state was too large to be stored ({error})"
-            self._notes.append("The session's state is too large to be stored: it lasts until the end of this run. Free some of it.")
+            self._notes.append(
+                "The session's state is too large to be stored: it lasts until the end of this run. Free some of it."
+            )
         try:
             await self._run.ledger.put(self._conversation, self._found)
         except StoreConflict:
             await self._run.drop()
-            self._notes.append("Another run of this conversation stored its session meanwhile: what this script declared is lost.")
+            self._notes.append(
+                "Another run of this conversation stored its session meanwhile: what this script declared is lost."
+            )
         else:
             self._run.adopt(session, self._conversation, self._found)
 
@@ -290,13 +307,17 @@ class Script:
             await self._dump(session)
         except JournalTooLarge as error:
             await self._give_up(session)
-            return ToolFailed(f"The script cannot wait at `{call.tool}`: its state is too large to be stored ({error}). It was undone.")
+            return ToolFailed(
+                f"The script cannot wait at `{call.tool}`: its state is too large to be stored ({error}). It was undone."
+            )
         self._state.waiting = waiting
         await self._run.drop()
         try:
             await self._run.ledger.put(self._conversation, self._found)
         except StoreConflict:
-            return ToolFailed("Another run of this conversation stored its session meanwhile: this script was given up.")
+            return ToolFailed(
+                "Another run of this conversation stored its session meanwhile: this script was given up."
+            )
         history.mark(self._ctx, self._id, waiting.token)
         return deferral(call, _request(waiting))
 

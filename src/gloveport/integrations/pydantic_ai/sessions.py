@@ -45,11 +45,17 @@ class Settings:
         }
 
 
-def fresh_session(settings: Settings, tools: Sequence[Mapping[str, Any]], conversation: Conversation) -> AsyncAgentSandbox:
+def fresh_session(
+    settings: Settings, tools: Sequence[Mapping[str, Any]], conversation: Conversation
+) -> AsyncAgentSandbox:
     """A new session, with what is left of the conversation's budgets. It starts with its first script."""
     limits = settings.limits
     names = {str(tool["name"]) for tool in tools}
-    left = {tool: max(0, most - conversation.used.get(tool, 0)) for tool, most in limits.tool_budgets.items() if tool in names}
+    left = {
+        tool: max(0, most - conversation.used.get(tool, 0))
+        for tool, most in limits.tool_budgets.items()
+        if tool in names
+    }
     return AsyncAgentSandbox(
         list(tools),
         namespace=settings.namespace,

@@ -69,7 +69,9 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
 
     def _check(self, tools: Mapping[str, ToolsetTool[AgentDepsT]]) -> None:
         if self.run.tool in tools:
-            raise UserError(f"The agent has a tool named {self.run.tool!r} already: give ToolScript another `tool_name`.")
+            raise UserError(
+                f"The agent has a tool named {self.run.tool!r} already: give ToolScript another `tool_name`."
+            )
         unknown = sorted(set(self.run.settings.limits.tool_budgets) - set(tools))
         if unknown:
             raise UserError(f"ToolScript: `tool_budgets` names {unknown[0]!r}, which is not a tool of the agent.")
@@ -98,11 +100,16 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
         if not isinstance(tool, _ScriptTool):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
         if ctx.in_durable_context:
-            raise UserError("ToolScript does not run inside of a durable workflow yet: its store is not the workflow's.")
+            raise UserError(
+                "ToolScript does not run inside of a durable workflow yet: its store is not the workflow's."
+            )
         if ctx.tool_manager is None:
             raise UserError("ToolScript needs the tool manager of an agent run.")
         manager = ToolManager(
-            toolset=self.wrapped, root_capability=ctx.tool_manager.root_capability, ctx=ctx, tools=dict(tool.wrapped_tools)
+            toolset=self.wrapped,
+            root_capability=ctx.tool_manager.root_capability,
+            ctx=ctx,
+            tools=dict(tool.wrapped_tools),
         )
         with self.run.script():
             return await self._run_script(Script(self.run, ctx, tool.catalog, manager), tool_args, ctx)

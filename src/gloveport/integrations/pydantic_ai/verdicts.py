@@ -31,7 +31,9 @@ class Verdict:
         if isinstance(self.given, ToolDenied) or approval == (call.kind == "approval"):
             return
         wanted = "an approval or a denial" if call.kind == "approval" else "a result, in `DeferredToolResults.calls`"
-        raise UserError(f"The script waits at its call of `{call.tool}` for {wanted}, not for {type(self.given).__name__}.")
+        raise UserError(
+            f"The script waits at its call of `{call.tool}` for {wanted}, not for {type(self.given).__name__}."
+        )
 
     async def value(self, calls: NestedCalls, call: Held, metadata: Any) -> Any:
         """The call's value; for an approval, by making the call. Raises what the guest is to see."""
@@ -43,5 +45,3 @@ class Verdict:
         if isinstance(given, (RetryFeedbackPart, ToolReturnPart)) or type(given).__name__ == "RetryPromptPart":
             raise ToolError(str(given.content))
         return calls.answer(given)
-
-
