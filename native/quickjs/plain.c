@@ -14,12 +14,12 @@ static struct {
     buf names;      /* the prelude's entries, `,x:[()=>x,__gloveport_value=>{x=__gloveport_value}]` */
 } plain;
 
-/* The script is `(` one async arrow function `)`. The function's text begins where ours does and has the length of ours,
- * so the brace that closes it is ours, and all of the source lies between. */
+/* The script is `(` one async arrow function `)`: the first function in it is all of our text between these two, so the
+ * brace that closes it is ours. */
 static JSFunctionDef *plain_only_function(JSFunctionDef *script)
 {
     struct list_head *first = script->child_list.next;
-    if (first == &script->child_list || first->next != &script->child_list)
+    if (first == &script->child_list)
         return NULL;
     JSFunctionDef *f = list_entry(first, JSFunctionDef, link);
     bool whole = f->source && (uint32_t)f->source_len == plain.text->len - 2 &&

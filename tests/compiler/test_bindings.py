@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from compiling import V8, body_of, reject
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import V8, body_of, reject
 from gloveport.engines.toolbox import Toolbox
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from compiling import reject
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import reject
 from gloveport.engines.toolbox import Toolbox
 
 END = "Unexpected end of input"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from compiling import body_of, reject
 
-from conftest import body_of, reject
 from gloveport.engines.toolbox import Toolbox
 
 

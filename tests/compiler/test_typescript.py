@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from compiling import V8, body_of
 
-from conftest import V8, body_of
 from gloveport.engines.toolbox import Toolbox
 
 

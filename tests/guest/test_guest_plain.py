@@ -97,6 +97,7 @@ REFUSED = [
     # it leaves its function
     "}); evil(); (async()=>{", "}, async () => {", "})(); (async()=>{", "}) || (() => {", "}\n}", "return\n}", "}); {(async()=>{}",
     "*/", "}, async(__gloveport_publish)=>{", "});(async(__gloveport_publish)=>{", "}),(async()=>{", "}));((async()=>{",
+    "}), ({", "}), evil(), ({", "}).x, ({", "}); evil(); ({", "})(evil()); ({", "})\n;[evil()].x = ({", "}) ? evil() : ({",
     # names that would change the language, or are ours
     "let arguments", "var eval = 1", "let undefined", "let NaN", "function Infinity() {}", "var let", "let __gloveport_value",
     "var __gloveport_x", "function __gloveport_publish() {}", "function \\u005f_gloveport_publish() {}", "let \\u005f_gloveport_publish",

@@ -259,8 +259,8 @@ def bare():
 FRAGMENTS = [
     "}", "{", "(", ")", "})", "}\n}", "});", "(async()=>{", ",", ";", "=>", "async x=>{", "/*", "*/", "//", "\n", "`", "${", "'", '"',
     "\\", "/", "[", "]", "<!--", "-->", "a", "1", "return ", "await ", "function f(){", "class A{", "=", "?", ":", "@", "#x", "x:",
-    "\u2028", "<T>", "<", ">", "enum E{", "as any", "if(1)", "for(;;)", "'use strict'", "\r", "\ufeff", "import", "export", "yield", "static{",
-    "let b", "var c", "const d=1", "let ", "var ", "of ", "new ", "arguments", "eval", "\\u005f_gloveport_publish", "...", "!", "type ",
+    "\u2028", "}), ({", "<T>", "<", ">", "enum E{", "as any", "if(1)", "for(;;)", "'use strict'", "\r", "\ufeff", "import", "export",
+    "yield", "static{", "let b", "var c", "const d=1", "let ", "var ", "of ", "new ", "arguments", "eval", "\\u005f_gloveport_publish", "...", "!", "type ",
 ]  # fmt: skip
 
 

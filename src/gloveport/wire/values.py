@@ -253,7 +253,7 @@ def _parse(raw: bytes | msgspec.Raw, flags: int) -> Any:
         value = json.loads(data, parse_constant=_no_constant) if flags & SURROGATES else msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"a guest's value is not of the protocol: {error}") from error
-    if brackets > MAX_DEPTH:
+    if brackets > MAX_DEPTH and type(value) in _CONTAINERS:
         _check_depth(value)
     return value
 
@@ -272,13 +272,8 @@ def _check_depth(value: Any) -> None:
     for _ in range(
         2 * MAX_DEPTH + 2
     ):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
-        level = [
-            item
-            for container in level
-            if type(container) in _CONTAINERS
-            for item in (container.values() if type(container) is dict else container)
-            if type(item) in _CONTAINERS
-        ]
+        items = (item for container in level for item in (container.values() if type(container) is dict else container))
+        level = [item for item in items if type(item) in _CONTAINERS]
         if not level:
             return
     raise ProtocolViolation(f"a guest's value is nested deeper than {MAX_DEPTH} levels")
