@@ -269,10 +269,11 @@ def _check_size(data: bytes) -> None:
 def _check_depth(value: Any) -> None:
     """What is deeper would end the recursion of whoever walks it. Level by level: a fraction of what parsing costs."""
     level: list[Any] = [value]
-    for _ in range(
-        2 * MAX_DEPTH + 2
-    ):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
-        items = (item for container in level for item in (container.values() if type(container) is dict else container))
+    levels = 2 * MAX_DEPTH + 2  # a tag is a level of its own; `_untag` and those who walk the result bear this many
+    for _ in range(levels):
+        items: list[Any] = []
+        for container in level:
+            items.extend(cast("dict[str, Any]", container).values() if isinstance(container, dict) else container)
         level = [item for item in items if type(item) in _CONTAINERS]
         if not level:
             return
