@@ -123,4 +123,13 @@ def test_arguments_that_cannot_cross_do_not_end_a_run_that_is_driven_step_by_ste
 
 def test_there_are_enough():
     assert len(CASES) >= 150
-    assert {area for area, _, _ in CASES.values()} == {"cpu", "depth", "forge", "later", "loops", "memory", "reach", "tamper"}
+    assert {area for area, _, _ in CASES.values()} == {
+        "cpu",
+        "depth",
+        "forge",
+        "later",
+        "loops",
+        "memory",
+        "reach",
+        "tamper",
+    }

@@ -31,7 +31,9 @@ FAIL = {"t": "fail", "f": 0, "kind": "throw", "name": "Error", "message": "x", "
 @pytest.fixture(params=["blocking", "awaiting"])
 def host(request, monkeypatch):
     """Nothing may be left behind: no thread, no descriptor."""
-    with AgentSandbox({"t": lambda x: x}, isolation="inline") as warm:  # what the host process keeps: toolbox, watchdog, threads
+    with AgentSandbox(
+        {"t": lambda x: x}, isolation="inline"
+    ) as warm:  # what the host process keeps: toolbox, watchdog, threads
         warm.run("enum E { A }; return await t(E.A)")
     made = Host(monkeypatch, request.param == "awaiting")
     before = descriptors()
@@ -258,7 +260,12 @@ def test_an_answer_to_nothing_is_not_the_answer_to_the_next_request(host):
 def test_what_a_worker_says_of_its_time_does_not_count_above_the_host_s_clock(host):
     session, puppet, calls = begin(host, timeout=10)
     puppet.tamper = lambda status, ns, reads, output: raw_reply(output, status=status, ns=2**64 - 1, reads=2**32 - 1)
-    assert host.execute(session, "for (let i = 0; i < 5; i++) { for (let j = 0; j < 2e5; j++); await t(i) } return before").result == 41
+    assert (
+        host.execute(
+            session, "for (let i = 0; i < 5; i++) { for (let j = 0; j < 2e5; j++); await t(i) } return before"
+        ).result
+        == 41
+    )
     assert calls == [0, 1, 2, 3, 4]
 
 
@@ -351,7 +358,12 @@ def test_a_column_without_a_line_is_no_place(host):
 
 @pytest.mark.parametrize(
     "value",
-    [b'{"$":"bigint","v":"x"}', b'{"$":"bigint","v":"%b"}' % (b"9" * 5000), b'{"$":"date","v":"now"}', b'{"$":"date","v":1e300}'],
+    [
+        b'{"$":"bigint","v":"x"}',
+        b'{"$":"bigint","v":"%b"}' % (b"9" * 5000),
+        b'{"$":"date","v":"now"}',
+        b'{"$":"date","v":1e300}',
+    ],
     ids=["bigint of letters", "bigint of 5,000 digits", "date of text", "date beyond all years"],
 )
 def test_values_that_cannot_cross_are_typed(host, value):

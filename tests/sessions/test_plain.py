@@ -169,10 +169,14 @@ def test_attacks_see_the_same(path):
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 VALUES = st.one_of(
-    st.sampled_from(["1", "'s'", "[1, 2]", "{x: 1}.x", "null", "() => 1", "await echo(3)", "typeof a", "`t${1}`", "/r/g", "-1 < 2"]),
+    st.sampled_from(
+        ["1", "'s'", "[1, 2]", "{x: 1}.x", "null", "() => 1", "await echo(3)", "typeof a", "`t${1}`", "/r/g", "-1 < 2"]
+    ),
     NAMES,
 )
-PATTERNS = st.one_of(NAMES, NAMES.map(lambda n: f"{{x: {n} = 1}}"), NAMES.map(lambda n: f"[{n} = 2]"), NAMES.map(lambda n: f"[, ...{n}]"))
+PATTERNS = st.one_of(
+    NAMES, NAMES.map(lambda n: f"{{x: {n} = 1}}"), NAMES.map(lambda n: f"[{n} = 2]"), NAMES.map(lambda n: f"[, ...{n}]")
+)
 
 
 def declarations(body):
@@ -260,7 +264,8 @@ FRAGMENTS = [
     "}", "{", "(", ")", "})", "}\n}", "});", "(async()=>{", ",", ";", "=>", "async x=>{", "/*", "*/", "//", "\n", "`", "${", "'", '"',
     "\\", "/", "[", "]", "<!--", "-->", "a", "1", "return ", "await ", "function f(){", "class A{", "=", "?", ":", "@", "#x", "x:",
     "\u2028", "}), ({", "<T>", "<", ">", "enum E{", "as any", "if(1)", "for(;;)", "'use strict'", "\r", "\ufeff", "import", "export",
-    "yield", "static{", "let b", "var c", "const d=1", "let ", "var ", "of ", "new ", "arguments", "eval", "\\u005f_gloveport_publish", "...", "!", "type ",
+    "yield", "static{", "let b", "var c", "const d=1", "let ", "var ", "of ", "new ", "arguments", "eval", "...", "!",
+    "\\u005f_gloveport_publish", "type ",
 ]  # fmt: skip
 
 
@@ -291,7 +296,25 @@ ANGLES = st.tuples(
     st.sampled_from(["b", "b, c", "b | c", "b<c>", "() => b", "b[]", "'s'", "typeof b", "b\n"]),
     st.sampled_from(["", " ", "\n", "/*c*/", "\u00a0"]),
     st.sampled_from(
-        ["(c)", "`x`", "c", "/c/g", "[c]", "{c}", "!c", "+c", "-c", "~c", "'s'", "1", "= c", "> c", "function(){}", "class{}", "new c"]
+        [
+            "(c)",
+            "`x`",
+            "c",
+            "/c/g",
+            "[c]",
+            "{c}",
+            "!c",
+            "+c",
+            "-c",
+            "~c",
+            "'s'",
+            "1",
+            "= c",
+            "> c",
+            "function(){}",
+            "class{}",
+            "new c",
+        ]
         + ["async () => 1", "await c", "", ";", "? c : d", ".c", "?.c", "in c", "&& c", "é", "$c", "++c", "=== c"]
     ),
 ).map(lambda parts: parts[0].format(f"{parts[1]} < {parts[2]}>{parts[3]}{parts[4]}"))
@@ -303,7 +326,9 @@ def test_comparisons_that_typescript_takes_for_types_go_to_the_compiler(toolbox,
     agree(toolbox, bare, source)
 
 
-@pytest.mark.parametrize(("source", "agreed"), [("x = a < b", True), ("x = a < b > c", True), ("x = a < b > (c)", False)])
+@pytest.mark.parametrize(
+    ("source", "agreed"), [("x = a < b", True), ("x = a < b > c", True), ("x = a < b > (c)", False)]
+)
 def test_that_check_does_compare(toolbox, bare, source, agreed):
     assert agree(toolbox, bare, source) is agreed
     _, body = toolbox.compile(source).code.split("\n", 1)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -168,7 +169,7 @@ def _count():
         len(os.listdir("/proc/self/fd")),
         threading.active_count(),
         len(_descendants(os.getpid())),
-        len(list(Path("/tmp").iterdir())),
+        len([path for path in Path(tempfile.gettempdir()).iterdir() if "gloveport" in path.name]),
     )
 
 

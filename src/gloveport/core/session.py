@@ -344,7 +344,9 @@ class Session(DurableSession):
             return
         if not self.fatal_pauses or not run.open:
             raise _Abandoned(
-                WorkerCrashed(f"a tool raised {type(fatal.fatal).__name__}, which is not an answer; the run was stopped")
+                WorkerCrashed(
+                    f"a tool raised {type(fatal.fatal).__name__}, which is not an answer; the run was stopped"
+                )
             )
         yield Cancel()
         yield from self._settle(run, [answer for answer in answers if answer.fatal is None], 0.0)
@@ -508,7 +510,11 @@ class Session(DurableSession):
             value = None if end is None or isinstance(end.v, msgspec.UnsetType) else decode(end.v, end.f)
         except ValueCrossingError as error:
             return failed(error, output)
-        plain = end is None or isinstance(end.v, msgspec.UnsetType) or (end.f == 0 and len(bytes(end.v)) <= self.limits.max_result_bytes)
+        plain = (
+            end is None
+            or isinstance(end.v, msgspec.UnsetType)
+            or (end.f == 0 and len(bytes(end.v)) <= self.limits.max_result_bytes)
+        )
         if not plain and (size := json_size(value)) > self.limits.max_result_bytes:
             text = f"the result has {size} bytes as JSON; max_result_bytes allows {self.limits.max_result_bytes}: return less of it"
             return failed(ResultTooLarge(text), output)
