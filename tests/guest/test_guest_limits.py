@@ -10,7 +10,7 @@ import pytest
 from gloveport.engines.wasm.guest import INTERRUPTED, OK, OUT_OF_MEMORY, TRAP, Guest
 from gloveport.errors import EngineUnavailableError
 
-from .driver import Session, answer, module, options, run
+from .driver import Session, answer, module, options
 
 MIB = 1 << 20
 
@@ -72,33 +72,6 @@ def test_an_interrupt_between_steps_has_no_effect(session: Session) -> None:
 def test_the_tail_is_said_when_interrupted(stopping: Session) -> None:
     said = stopping.run("for (let i = 0; ; i++) console.log(i)", cap=200)
     assert [m["t"] for m in said if m["t"] != "log"] == ["tail"]
-
-
-def test_stop_ends_what_does_not_look_at_the_flag(session: Session) -> None:
-    code = "return Array.prototype.reverse.call({length: 2 ** 53 - 1})"
-    timer = threading.Timer(0.1, session.guest.stop)
-    timer.start()
-    session.run(code)
-    timer.join()
-    assert session.last.status == TRAP
-    session.guest.reset()
-    session.guest.step(options())
-    assert session.value("return 1") == 1
-
-
-def test_stop_races_with_steps() -> None:
-    with Session() as session:
-        for _ in range(60):
-            timer = threading.Timer(0.0005, session.guest.stop)
-            timer.start()
-            try:
-                while session.guest.step(run("return 1")).status == OK:
-                    pass
-            except EngineUnavailableError:
-                pass
-            timer.join()
-            session.guest.reset()
-            session.guest.step(options())
 
 
 # ── memory ──
@@ -229,7 +202,6 @@ def test_closed_guests_say_so(session: Session) -> None:
     session.guest.close()
     session.guest.close()
     session.guest.interrupt()
-    session.guest.stop()
     for use in (lambda: session.guest.step(b"G"), session.guest.reset, session.guest.dump):
         with pytest.raises(EngineUnavailableError, match="closed"):
             use()

@@ -63,7 +63,7 @@ class Guest:
         self._limit = memory_limit
         self._usable = True
         self._closed = False
-        self._lock = threading.Lock()  # `interrupt`, `stop` and `close` against whoever touches the memory
+        self._lock = threading.Lock()  # `interrupt` and `close` against whoever touches the memory
         self._check_limit(memory_limit, module.base_size)
         self._instance = Instance(module, memory_limit)
 
@@ -111,15 +111,13 @@ class Guest:
             if not offset:
                 return False
         with self._lock:
-            if instance.stopped:
-                raise Trapped
             instance.write(offset, request, size)
         return True
 
     def _read(self, status: int) -> tuple[int, bytes]:
         instance = self._instance
         with self._lock:
-            if instance.stopped or status > _MALFORMED:
+            if status > _MALFORMED:
                 raise Trapped
             if status == _MALFORMED:
                 raise RequestError("the guest does not understand this request in its state")
@@ -206,18 +204,8 @@ class Guest:
     def interrupt(self) -> None:
         """Make a running step end with `INTERRUPTED`, from any thread. Without one it has no effect: each step clears it."""
         with self._lock:
-            if not self._closed and not self._instance.stopped:
-                ctypes.memset(self.flag_address, 1, 1)
-
-    def stop(self) -> None:
-        """Make a running step end at once with `TRAP`, from any thread, also where the engine does not look at the flag.
-
-        The heap is unusable then, until `load` or `reset`. For guests in the same process; a worker is killed instead.
-        """
-        with self._lock:
             if not self._closed:
-                self._usable = False
-                self._instance.stop()
+                ctypes.memset(self.flag_address, 1, 1)
 
     @property
     def flag_address(self) -> int:

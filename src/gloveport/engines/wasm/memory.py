@@ -46,7 +46,6 @@ _set_async_stack = _function(_wasmtime, "wasmtime_config_async_stack_size_set", 
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 _memcmp = _function(_libc, "memcmp", c_int, c_void_p, c_void_p, c_size_t)
 _madvise = _function(_libc, "madvise", c_int, c_void_p, c_size_t, c_int)
-_mprotect = _function(_libc, "mprotect", c_int, c_void_p, c_size_t, c_int)
 _mmap = _function(_libc, "mmap", c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, c_long)
 _MADV_DONTNEED: Final = 4
 _MAP_FIXED: Final = 0x10
@@ -97,7 +96,6 @@ class Instance:
         "_trap",
         "_trap_at",
         "address",
-        "stopped",
     )
 
     def __init__(self, module: GuestModule, limit: int | None) -> None:
@@ -121,7 +119,6 @@ class Instance:
         self._arguments_at = ctypes.addressof(self._arguments)
         self._trap = c_void_p()
         self._trap_at = ctypes.addressof(self._trap)
-        self.stopped = False
         self._keep = (raw, raw_memory, instance)
         self.address: int = _data(self._context, self._memory_at)
         """Of the memory in this process; it never moves."""
@@ -191,24 +188,9 @@ class Instance:
 
         Memory that was grown stays, as zeros. (A new instance would cost 0.2 ms, and a shared flag page would be lost.)
         """
-        if self.stopped:
-            self._protect(mmap.PROT_READ | mmap.PROT_WRITE)
-            self.stopped = False
         if _madvise(self.address, self.size(), _MADV_DONTNEED):
             raise EngineUnavailableError(f"madvise failed: errno {ctypes.get_errno()}")
         self._pointer.set_value(self._store, module.stack_pointer)
-
-    def stop(self) -> None:
-        """Make whatever runs trap at its next use of memory, which is at once. From any thread; `reset` undoes it.
-
-        wasmtime turns the fault into a trap (50.0). Until then nobody may read or write here, or the process dies.
-        """
-        self._protect(0)
-        self.stopped = True
-
-    def _protect(self, access: int) -> None:
-        if _mprotect(self.address, self.size(), access):
-            raise EngineUnavailableError(f"mprotect failed: errno {ctypes.get_errno()}")
 
     def check_reset(self, module: GuestModule) -> None:
         """That `reset` does what it says with this wasmtime and this kernel; without, sessions would mix."""

@@ -15,14 +15,11 @@ from typing import Final, Protocol
 __all__ = ("Watchdog", "watchdog")
 
 _TICK: Final = 0.005
-GRACE: Final = 0.3
-"""Seconds between the interrupt and the end of the guest."""
 _IDLE_TICKS: Final = 200
 
 
 class _Interruptible(Protocol):
     def interrupt(self) -> None: ...
-    def stop(self) -> None: ...
 
 
 class Watchdog:
@@ -42,10 +39,9 @@ class Watchdog:
             self._start()
         return token
 
-    def disarm(self, token: int) -> bool:
-        """Forget a deadline; gives whether it had passed."""
-        deadline, _ = self._armed.pop(token)
-        return time.monotonic() >= deadline
+    def disarm(self, token: int) -> None:
+        """Forget a deadline."""
+        self._armed.pop(token, None)
 
     def _start(self) -> None:
         with self._lock:
@@ -61,8 +57,6 @@ class Watchdog:
             for token, (deadline, guest) in list(self._armed.items()):
                 if now >= deadline and token in self._armed:
                     guest.interrupt()  # again on every turn, until the step is over
-                    if now >= deadline + GRACE:
-                        guest.stop()  # a native loop that does not look at the flag: its memory is taken away
             quiet = 0 if self._armed else quiet + 1
             if quiet > _IDLE_TICKS:
                 with self._lock:
