@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,9 +38,16 @@ def in_a_copy(action: Callable[[], Any]) -> Any:
 def test_a_copy_makes_its_own_and_leaves_its_parents_alone(pool: WorkerPool) -> None:
     before = descendants(os.getpid())
     with Line(pool.take()) as line:
-        # Its keeper, the zygote, the worker and two spares; the self-test's process is gone.
-        assert eventually(lambda: len(descendants(os.getpid()) - before) == 5), descendants(os.getpid()) - before
-        ours = descendants(os.getpid()) - before
+        # Its keeper, the zygote, the worker and two spares; the self-test's process is gone when nothing changes any more.
+        found: list[set[int]] = [set()]
+
+        def settled() -> bool:
+            found.append(descendants(os.getpid()) - before)
+            time.sleep(0.3)
+            return len(found[-1]) >= 5 and found[-1] == descendants(os.getpid()) - before
+
+        assert eventually(settled), found
+        ours = found[-1]
 
         def copy() -> dict[str, Any]:
             closed = line.worker.fileno() == -1 and line.worker.pidfd == -1 and not line.worker.alive
