@@ -16,7 +16,8 @@ import math
 import pathlib
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import chain, compress
 from typing import Any, Final, cast
 
 import msgspec
@@ -269,15 +270,16 @@ def _check_size(data: bytes) -> None:
 def _check_depth(value: Any) -> None:
     """What is deeper would end the recursion of whoever walks it. Level by level: a fraction of what parsing costs."""
     level: list[Any] = [value]
-    levels = 2 * MAX_DEPTH + 2  # a tag is a level of its own; `_untag` and those who walk the result bear this many
-    for _ in range(levels):
-        items: list[Any] = []
-        for container in level:
-            items.extend(cast("dict[str, Any]", container).values() if isinstance(container, dict) else container)
-        level = [item for item in items if type(item) in _CONTAINERS]
+    for _ in range(2 * MAX_DEPTH + 2):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
+        items = list(chain.from_iterable(_members_of(container) for container in level))
+        level = list(compress(items, map(_CONTAINERS.__contains__, map(type, items))))
         if not level:
             return
     raise ProtocolViolation(f"a guest's value is nested deeper than {MAX_DEPTH} levels")
+
+
+def _members_of(container: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", container).values() if type(container) is dict else container
 
 
 def _no_constant(name: str) -> Any:

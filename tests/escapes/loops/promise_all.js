@@ -1,2 +1,2 @@
-// {"timeout": 0.15, "memory": 160, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
+// {"timeout": 0.15, "memory": 64, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}}
 for (;;) Promise.all(new Array(1e5).fill(1))
