@@ -270,7 +270,8 @@ def _check_size(data: bytes) -> None:
 def _check_depth(value: Any) -> None:
     """What is deeper would end the recursion of whoever walks it. Level by level: a fraction of what parsing costs."""
     level: list[Any] = [value]
-    for _ in range(2 * MAX_DEPTH + 2):  # a tag is a level of its own; `_untag` and those who walk the result bear this many
+    levels = 2 * MAX_DEPTH + 2  # a tag is a level of its own; `_untag` and those who walk the result bear this many
+    for _ in range(levels):
         items = list(chain.from_iterable(_members_of(container) for container in level))
         level = list(compress(items, map(_CONTAINERS.__contains__, map(type, items))))
         if not level:
