@@ -37,7 +37,7 @@ class Opened(msgspec.Struct, array_like=True, tag="O", frozen=True):
 
 
 class Ran(msgspec.Struct, array_like=True, tag="R", frozen=True):
-    """A run began: its code as it was given, and the compiled request."""
+    """A run began: its code as it was given, and the request: compiled (`R`), or as it was written (`P`)."""
 
     number: int
     source: str
