@@ -144,12 +144,16 @@ class Probes:
 
     def _paused(self, history: str) -> bytes:
         if history not in self._kept:
-            session = self.session()
-            session.run(self._history(history))
-            session.start("return await echo(1)")
+            session = self._pause_after(history)
             self._kept[history] = session.dump(KEY)
             session.close()
         return self._kept[history]
+
+    def _pause_after(self, history: str) -> Any:
+        session = self.session()
+        session.run(self._history(history))
+        session.start("return await echo(1)")
+        return session
 
     def _history(self, name: str) -> str:
         """What a session did: `10`: calls in sequence; `10+`: made at once; `2s`: computed for two seconds, in this library."""
@@ -173,9 +177,7 @@ class Probes:
 
     def dump(self, history: str) -> float:
         """Save a session that is paused after that history."""
-        session = self.session()
-        session.run(self._history(history))
-        session.start("return await echo(1)")
+        session = self._pause_after(history)
         began = time.perf_counter()
         session.dump(KEY)
         took = time.perf_counter() - began

@@ -98,17 +98,13 @@ class ToolBridge:
 
     def message(self, error: BaseException) -> str:
         """What the guest may read of an error."""
-        if self._redact and not isinstance(error, (*self._expose, _Public)):
+        if self._redact and not isinstance(error, self._expose):
             return REDACTED
         return str(error)[:_MAX_MESSAGE]
 
     def late(self, call_id: int, name: str, seconds: float) -> Answer:
         """The answer for a tool that took longer than `tool_timeout`."""
         return _error(call_id, ToolTimeoutError.__name__, f"`{name}` did not answer within {seconds:g} s")
-
-
-class _Public(Exception):
-    """Marks errors of our own that hold nothing of the application's."""
 
 
 def _error(call_id: int, name: str, message: str) -> Answer:

@@ -24,6 +24,7 @@ import wasmtime
 
 from ...errors import EngineUnavailableError
 from . import memory
+from .build import NATIVE
 
 __all__ = ("FORMAT", "GuestModule", "native_directory")
 
@@ -109,7 +110,7 @@ def compiled_path(sha256: str) -> Path:
 
 def native_directory() -> Path:
     """Where the package build puts what is not Python: `gloveport/_native`."""
-    return Path(__file__).resolve().parents[2] / "_native"
+    return NATIVE
 
 
 def _guest() -> tuple[bytes, str]:
