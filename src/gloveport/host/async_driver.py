@@ -4,33 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Generator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final
 
 from ..core.commands import Await, Awaited, Boot, Compile
 from ..tools.bridge import Prepared
 from .driver import GUEST_COMMANDS, Driver
+from .task_trip import TaskTrip, in_own_context
 from .threads import tool_threads
 
 __all__ = ("AsyncDriver",)
 
+_HOLD_UP: Final = 0.001
+"""Seconds for which a run whose tools never wait may keep the event loop from others."""
+
 
 class AsyncDriver(Driver):
-    """Async tools are tasks of the running loop, sync ones run in threads."""
+    """Async tools are tasks of the running loop, sync ones run in threads.
+
+    An async call that is alone under way takes the run along into its task (see `task_trip`).
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiter: asyncio.Future[None] | None = None
+        self._unstarted: list[Prepared] = []
+        """Async tools that were launched since the last wait."""
 
     async def drive(self, steps: Generator[Any, Any, Any]) -> Any:
         """Run a generator of the core to its end."""
+        return await self._go_on(steps, lambda: steps.send(None))
+
+    async def _go_on(
+        self, steps: Generator[Any, Any, Any], proceed: Callable[[], Any], trip: TaskTrip | None = None
+    ) -> Any:
+        """From `proceed()`, which gives the first command, to the end of the run, or to where a trip is taken back."""
         try:
-            command = next(steps)
+            command = proceed()
             while True:
                 try:
-                    result = await self._perform(command)
+                    if type(command) is Await and (alone := self._alone()) is not None:
+                        if trip is None:
+                            return await self._travel(steps, alone, command.timeout)
+                        result = await self._call_here(trip, alone, command.timeout)
+                        if trip.taken_back:
+                            return None
+                    else:
+                        result = await self._perform(command)
                 except BaseException as error:
-                    command = steps.throw(error)
+                    command = steps.throw(error if trip is None else trip.interruption or error)
                 else:
                     command = steps.send(result)
         except StopIteration as stop:
@@ -50,10 +72,64 @@ class AsyncDriver(Driver):
             return None
         return self.perform_now(command)
 
+    # ── a run in the task of its tool ────────────────────────────────────────────────────────────────────────────────
+
+    def _alone(self) -> Prepared | None:
+        """The call to wait for, if it is an async one that has not begun, and the only one."""
+        if len(self._running) == 1 and len(self._unstarted) == 1 and not self._ready:
+            return self._unstarted.pop()
+        return None
+
+    async def _travel(self, steps: Generator[Any, Any, Any], prepared: Prepared, timeout: float) -> Any:
+        """Have another task make the call and go on from there; wait for the outcome."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        trip = TaskTrip(loop, began + self.patience(timeout))
+
+        async def body() -> None:
+            await trip.run(self._go_on(steps, lambda: Await(timeout), trip))
+
+        self._unstarted.append(prepared)
+        trip.task = loop.create_task(body())
+        try:
+            over = await trip.wait()
+        except BaseException as error:
+            interruption = error
+            if not trip.interrupt(interruption):
+                return await trip.outcome()
+            return await self._go_on(steps, lambda: steps.throw(interruption))
+        if over:
+            return await trip.outcome()
+        self.give_up_late()
+        return await self._go_on(steps, lambda: steps.send(Awaited(loop.time() - began, self.take_ready())))
+
+    async def _call_here(self, trip: TaskTrip, prepared: Prepared, timeout: float) -> Awaited | None:
+        """Make the call in this task. Nothing: the run was taken back meanwhile."""
+        began = trip.depart(self.patience(timeout))
+        prepared.handle = trip.task
+        value, error = None, None
+        try:
+            value = await in_own_context(prepared.invoke)
+            if trip.cancelled():  # by the tool itself, which then went on to its end
+                await asyncio.sleep(0)
+        except BaseException as raised:
+            error = raised
+        if not trip.arrive():
+            self._arrived(prepared, value, error)
+            return None
+        self.finish(prepared, value, error)
+        await trip.breathe(_HOLD_UP)
+        return Awaited(time.monotonic() - began, self.take_ready())
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
     async def _await(self, timeout: float) -> Awaited:
         began = time.monotonic()
         end = began + timeout
         loop = asyncio.get_running_loop()
+        for prepared in self._unstarted:
+            self._start_task(loop, prepared, prepared.invoke())
+        self._unstarted.clear()
         while not self._ready:
             left = self.patience(end - time.monotonic())
             if left > 0:
@@ -71,11 +147,17 @@ class AsyncDriver(Driver):
                 break
         return Awaited(time.monotonic() - began, self.take_ready())
 
+    # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def cancel(self) -> None:
+        super().cancel()
+        self._unstarted.clear()
+
     def start_tool(self, prepared: Prepared) -> None:
-        loop = asyncio.get_running_loop()
         if prepared.spec.is_async:
-            self._start_task(loop, prepared, prepared.invoke())
+            self._unstarted.append(prepared)
             return
+        loop = asyncio.get_running_loop()
 
         def deliver(value: Any, error: BaseException | None) -> None:
             try:
