@@ -147,7 +147,10 @@ def test_a_paused_session_comes_back_at_the_same_call():
     copy, other = load(save(session, world), "a")
     assert copy.pending == step
     assert other.drive(copy.resume(step, value(1, 0), 0.0)) == Done(2)
-    assert other.trace == ["Boot", "Load", "Step", "Step", "Dump"]  # the end of that run takes an image
+    assert other.trace == ["Boot", "Load", "Step"]  # the end of that run takes no image: the one it came from will do
+    assert play(copy, other, program(["spin"])).error_type == "RuntimeTimeout"
+    assert play(copy, other, program(["return", "x"])) == Done(2)
+    assert other.trace[-4:] == ["Boot", "Load", "Replay", "Step"]
 
 
 def test_a_run_lost_after_a_load_rolls_back_to_before_the_run():

@@ -106,7 +106,12 @@ async def test_timeouts_and_groups_inside_of_tools_concern_the_tool_only():
         return task.result()
 
     async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
-        assert await session.run("const r = []; for (let i = 0; i < 4; i++) r.push(await t(i)); return r") == [0, 1, 2, 3]
+        assert await session.run("const r = []; for (let i = 0; i < 4; i++) r.push(await t(i)); return r") == [
+            0,
+            1,
+            2,
+            3,
+        ]
 
 
 @pytest.mark.parametrize("waits", [False, True])

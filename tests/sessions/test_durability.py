@@ -280,6 +280,51 @@ def test_a_run_lost_after_a_load_goes_back_to_before_that_run():
         assert copy.run("return x") == 1
 
 
+@pytest.mark.parametrize("with_base", [False, True])
+def test_a_session_goes_on_from_a_paused_image_again_and_again(with_base):
+    """Each load continues a run from its image: later rollbacks, pauses and dumps build on that image."""
+    tools = {"ask": lambda x: x}
+    session = inline(tools, timeout=0.3)
+    session.run("globalThis.log = []; globalThis.big = 'b'.repeat(20000)")
+    if with_base:
+        session.run("for (let i = 0; i < 400000; i++) log.length = 0")  # long enough for an image of its own
+    for turn in range(4):
+        step = session.start(f"log.push({turn}, await ask(1)); big = big.slice(1); await ask(2); log.push('end')")
+        for answer in ("a", "b"):
+            blob = session.dump(KEY)
+            session.close()
+            session = load(blob, tools, timeout=0.3)
+            step = session.resume(session.pending, answer)
+        assert step.status == "Succeeded"
+        assert session.execute("log.push('lost'); for (;;);").error_type == "RuntimeTimeout"
+        if turn % 2:
+            blob = session.dump(KEY)
+            session.close()
+            session = load(blob, tools, timeout=0.3)
+        expected = [item for past in range(turn + 1) for item in (past, "a", "end")]
+        assert session.run("return [log, big.length]") == [expected, 20000 - turn - 1]
+    assert session.lost_runs == 4
+    session.close()
+
+
+def test_a_session_that_is_loaded_with_its_journal_keeps_it(monkeypatch):
+    tools = {"ask": lambda x: x}
+    session = inline(tools)
+    session.run("globalThis.x = await ask(1)")
+    for _ in range(2):
+        session.start("x += await ask(2); x += await ask(3); return x")
+        for answer in (10, 100):
+            blob = session.dump(KEY, journal=True)
+            session.close()
+            session = load(blob, tools)
+            session.resume(session.pending, answer)
+    blob = session.dump(KEY, journal=True)
+    session.close()
+    monkeypatch.setattr("gloveport.engines.wasm.engine.WasmEngine.build", "0" * 64)
+    with load(blob, tools) as rebuilt:
+        assert rebuilt.run("return x") == 221
+
+
 def test_random_and_ids_after_a_rollback_are_as_if_the_run_had_not_been():
     with inline(TOOLS, random_seed=9, timeout=0.3) as session, inline(TOOLS, random_seed=9) as twin:
         for each in (session, twin):

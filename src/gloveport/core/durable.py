@@ -79,7 +79,7 @@ class DurableSession:
 
     def _set_rollback(self, base: list[bytes], tail: list[TailRun]) -> None:
         self.base = base
-        """An image, or nothing."""
+        """An image, or nothing; and what differs from it where the last completed run was restored from an image of its own."""
         self.tail: list[TailRun] = []
         """The completed runs since."""
         self._tail_ns = self._tail_bytes = 0
@@ -104,10 +104,13 @@ class DurableSession:
         """A run is complete: it becomes part of the rollback point."""
         self.run = None
         self.last_call = run.last_call
-        if run.requests is None:  # not all of it is known: only an image can hold it
+        if run.requests is None or run.before is None:
             self.journal = None
+        if run.requests is None:  # only an image can hold it
             return
-        self._append_tail(TailRun(run.requests, run.digest.value), run.used_ns)
+        if run.images:
+            self._set_rollback([*self.base[:1], *run.images], [])
+        self._append_tail(TailRun(run.requests, run.digest.value, run.begun), run.used_ns)
         if self.journal is not None:
             self.journal.extend([*run.records(), Ended(run.number, status, run.digest.value)])
 
@@ -158,7 +161,7 @@ class DurableSession:
         self.live = True
 
     def _replay(self, part: TailRun) -> Steps:
-        digest = Digest()
+        digest = Digest(part.begun)
         for requests in request_parts(part.requests):
             reply = yield Replay(requests, HOUSEKEEPING + self.limits.timeout)
             digest.add(wire.decode_output(reply.output))
@@ -221,7 +224,7 @@ class DurableSession:
                 "this session has no journal: it was loaded from a dump without one, or a run outgrew it"
             )
         run = self.run
-        if run is not None and run.requests is None:
+        if run is not None and (run.requests is None or run.before is None):
             raise JournalError("the run under way is not in the journal: it outgrew it, or was loaded from a dump")
         return self.journal.encode([] if run is None else run.records())
 
@@ -245,11 +248,15 @@ class DurableSession:
                 yield from self.revive()
                 return
             yield Boot()
-            yield Load([*self.base, *saved.run.images])
+            yield Load([*self.base[:1], *saved.run.images])
         except ImageError as error:
             raise JournalError(f"the dump holds a malformed image: {error}") from error
         self.live = True
-        self.run = Run.restored(saved.run, self.limits)
+        run = self.run = Run.restored(saved.run, self.limits)
+        if saved.journal is not None:
+            run.before = [
+                request for part, ended in recorded_runs(saved.journal) if not ended for request in part.requests
+            ]
 
     def _rebuild(self, saved: SavedSession) -> Steps:
         """The image belongs to a guest that is no longer shipped: replay the journal from its beginning."""
@@ -281,7 +288,7 @@ class DurableSession:
         if digest.value != saved.digest:
             self._diverged()
         self.run = Run.restored(saved, self.limits)
-        self.run.requests = requests
+        self.run.requests, self.run.before, self.run.images, self.run.begun = requests, [], [], b""
 
     def branch(self, saved: SavedSession, *, session_id: str, calls: int | None) -> SavedSession:
         """A saved state for a fork: its own id, and a share of what is left of the budget."""

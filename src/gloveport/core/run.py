@@ -42,7 +42,13 @@ class Run:
         self.clock_reads = 0
         self.charged: dict[str, int] = {}
         self.requests: list[bytes] | None = []
-        """What was asked of the guest, for rollback and journal; `None` when not all of it is known."""
+        """What was asked of the guest, for rollback and journal; `None` when it is too much to keep."""
+        self.images: list[bytes] = []
+        """Where it was restored from; `requests` begins after them."""
+        self.begun = b""
+        """The digest at that moment."""
+        self.before: list[bytes] | None = []
+        """What was asked before, if it is known: the journal needs it."""
         self._request_bytes = 0
         self.finished: DoneMessage | FailMessage | None = None
         self.idle: Idle | None = None
@@ -181,9 +187,10 @@ class Run:
 
     def records(self) -> list[Record]:
         """What was asked so far, for the journal."""
-        if not self.requests:
+        requests = [*(self.before or []), *(self.requests or [])]
+        if not requests:
             return []
-        return [Ran(self.number, self.source, self.requests[0]), *map(Settled, self.requests[1:])]
+        return [Ran(self.number, self.source, requests[0]), *map(Settled, requests[1:])]
 
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,7 +212,7 @@ class Run:
 
     @classmethod
     def restored(cls, saved: SavedRun, limits: Limits) -> Run:
-        """The reverse of `save`. What was asked before is not known, so the end of the run takes an image."""
+        """The reverse of `save`: it goes on from the images."""
         run = cls(saved.number, saved.source, limits, saved.last_call)
         run.open = {call.id: call for call in saved.open_calls}
         run.hand_back()
@@ -213,5 +220,5 @@ class Run:
         run.digest = Digest(saved.digest)
         run.output = Output.restored(limits.max_output_bytes, saved.output)
         run.ask = None if saved.ask is None else frozenset(saved.ask)
-        run.requests = None
+        run.images, run.begun, run.before = saved.images, saved.digest, None
         return run

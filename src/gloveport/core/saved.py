@@ -35,6 +35,8 @@ class TailRun(msgspec.Struct):
 
     requests: list[bytes]
     digest: bytes
+    begun: bytes = b""
+    """The digest before the first of them: not nothing where the image was taken within the run."""
 
 
 class SavedRun(msgspec.Struct):
@@ -43,6 +45,7 @@ class SavedRun(msgspec.Struct):
     number: int
     source: str
     images: list[bytes]
+    """What differs from the first image of the session's `base`, if there is one."""
     open_calls: list[OpenCall]
     last_call: int
     used_ns: int

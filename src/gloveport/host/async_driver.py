@@ -1,17 +1,17 @@
-"""The awaiting driver: performs a session's commands on the running event loop."""
+"""The awaiting driver: performs a session's commands in the calling task, or in that of a tool that is alone."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 from ..core.commands import Await, Awaited, Boot, Compile
 from ..tools.bridge import Prepared
-from .driver import GUEST_COMMANDS, Driver
+from .driver import GUEST_COMMANDS
+from .task_calls import TaskCalls
 from .task_trip import TaskTrip, in_own_context
-from .threads import tool_threads
 
 __all__ = ("AsyncDriver",)
 
@@ -19,17 +19,8 @@ _HOLD_UP: Final = 0.001
 """Seconds for which a run whose tools never wait may keep the event loop from others."""
 
 
-class AsyncDriver(Driver):
-    """Async tools are tasks of the running loop, sync ones run in threads.
-
-    An async call that is alone under way takes the run along into its task (see `task_trip`).
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._waiter: asyncio.Future[None] | None = None
-        self._unstarted: list[Prepared] = []
-        """Async tools that were launched since the last wait."""
+class AsyncDriver(TaskCalls):
+    """An async call that is alone under way takes the run along into its task (see `task_trip`)."""
 
     async def drive(self, steps: Generator[Any, Any, Any]) -> Any:
         """Run a generator of the core to its end."""
@@ -43,7 +34,7 @@ class AsyncDriver(Driver):
             command = proceed()
             while True:
                 try:
-                    if type(command) is Await and (alone := self._alone()) is not None:
+                    if type(command) is Await and (alone := self.alone()) is not None:
                         if trip is None:
                             return await self._travel(steps, alone, command.timeout)
                         result = await self._call_here(trip, alone, command.timeout)
@@ -63,7 +54,7 @@ class AsyncDriver(Driver):
         if kind in GUEST_COMMANDS:
             return await self.need_link().perform_async(command)
         if kind is Await:
-            return await self._await(command.timeout)
+            return await self.wait(command.timeout)
         if kind is Compile:
             return await self.compiler.compile_async(command.source)
         if kind is Boot:
@@ -74,12 +65,6 @@ class AsyncDriver(Driver):
 
     # ── a run in the task of its tool ────────────────────────────────────────────────────────────────────────────────
 
-    def _alone(self) -> Prepared | None:
-        """The call to wait for, if it is an async one that has not begun, and the only one."""
-        if len(self._running) == 1 and len(self._unstarted) == 1 and not self._ready:
-            return self._unstarted.pop()
-        return None
-
     async def _travel(self, steps: Generator[Any, Any, Any], prepared: Prepared, timeout: float) -> Any:
         """Have another task make the call and go on from there; wait for the outcome."""
         loop = asyncio.get_running_loop()
@@ -89,7 +74,7 @@ class AsyncDriver(Driver):
         async def body() -> None:
             await trip.run(self._go_on(steps, lambda: Await(timeout), trip))
 
-        self._unstarted.append(prepared)
+        self.start_tool(prepared)  # to be found there
         trip.task = loop.create_task(body())
         try:
             over = await trip.wait()
@@ -115,82 +100,8 @@ class AsyncDriver(Driver):
         except BaseException as raised:
             error = raised
         if not trip.arrive():
-            self._arrived(prepared, value, error)
+            self.arrived(prepared, value, error)
             return None
         self.finish(prepared, value, error)
         await trip.breathe(_HOLD_UP)
         return Awaited(time.monotonic() - began, self.take_ready())
-
-    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _await(self, timeout: float) -> Awaited:
-        began = time.monotonic()
-        end = began + timeout
-        loop = asyncio.get_running_loop()
-        for prepared in self._unstarted:
-            self._start_task(loop, prepared, prepared.invoke())
-        self._unstarted.clear()
-        while not self._ready:
-            left = self.patience(end - time.monotonic())
-            if left > 0:
-                waiter = self._waiter = loop.create_future()
-                timer = loop.call_later(left, _wake, waiter)
-                try:
-                    await waiter
-                finally:
-                    timer.cancel()
-                    self._waiter = None
-            else:
-                await asyncio.sleep(0)
-            self.give_up_late()
-            if not self._ready and time.monotonic() >= end:
-                break
-        return Awaited(time.monotonic() - began, self.take_ready())
-
-    # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def cancel(self) -> None:
-        super().cancel()
-        self._unstarted.clear()
-
-    def start_tool(self, prepared: Prepared) -> None:
-        if prepared.spec.is_async:
-            self._unstarted.append(prepared)
-            return
-        loop = asyncio.get_running_loop()
-
-        def deliver(value: Any, error: BaseException | None) -> None:
-            try:
-                loop.call_soon_threadsafe(self._arrived, prepared, value, error)
-            except RuntimeError:  # the loop is closed: nobody waits for this any more
-                if asyncio.iscoroutine(value):
-                    value.close()
-
-        tool_threads().submit(prepared.invoke, deliver)
-
-    def _start_task(
-        self, loop: asyncio.AbstractEventLoop, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]
-    ) -> None:
-        prepared.handle = loop.create_task(self._run_tool(prepared, coroutine))
-
-    async def _run_tool(self, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]) -> None:
-        try:
-            value, error = await coroutine, None
-        except BaseException as raised:
-            value, error = None, raised
-        self._arrived(prepared, value, error)
-
-    def _arrived(self, prepared: Prepared, value: Any, error: BaseException | None) -> None:
-        if error is None and asyncio.iscoroutine(value):  # a plain function that returned a coroutine
-            if self._running.get(prepared.call_id) is prepared:
-                self._start_task(asyncio.get_running_loop(), prepared, value)
-            else:
-                value.close()
-            return
-        if self.finish(prepared, value, error) and self._waiter is not None:
-            _wake(self._waiter)
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

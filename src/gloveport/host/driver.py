@@ -50,6 +50,8 @@ class Driver:
         self._tool_timeout = tool_timeout
         self._running: dict[int, Prepared] = {}
         """What has no answer yet. A rollback sets call ids back, so it is the object that tells a late answer from a wanted one."""
+        self._unstarted: list[Prepared] = []
+        """Calls that begin with the next wait."""
         self._ready: deque[Answer] = deque()
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +68,7 @@ class Driver:
         self.start_tool(prepared)
 
     def start_tool(self, prepared: Prepared) -> None:
-        """Begin; `finish` has to be called with what came of it."""
+        """Begin, now or with the next wait; `finish` has to be called with what came of it."""
         raise NotImplementedError
 
     def finish(self, prepared: Prepared, value: Any, error: BaseException | None) -> bool:
@@ -103,7 +105,14 @@ class Driver:
         for prepared in self._running.values():
             _stop(prepared)
         self._running.clear()
+        self._unstarted.clear()
         self._ready.clear()
+
+    def alone(self) -> Prepared | None:
+        """The call to wait for, if it has not begun and is the only one."""
+        if len(self._running) == 1 and len(self._unstarted) == 1 and not self._ready:
+            return self._unstarted.pop()
+        return None
 
     def take_ready(self) -> list[Answer]:
         """The answers so far."""

@@ -114,7 +114,7 @@ class TaskTrip:
             self._news.set_result(None)
 
 
-class in_own_context:  # noqa: N801  (awaited like a function)
+class in_own_context:
     """Await `function()` in a copy of the current context, in the current task: a tool's variables are its own."""
 
     __slots__ = ("_function",)
