@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -142,27 +142,26 @@ def decode_reply(body: bytes, wall_ns: int = 0) -> Reply:
 def decode_output(output: bytes) -> list[Message]:
     """The messages of a guest's output. Anything but the closed set raises `ProtocolViolation`."""
     messages: list[Message] = []
-    view = memoryview(output)
     offset, end = 0, len(output)
     while offset < end:
-        if end - offset < 4:
+        start = offset + 4
+        if start > end:
             raise ProtocolViolation("a guest's output ends inside a length")
-        length = int.from_bytes(view[offset : offset + 4], "little")
-        offset += 4
-        if length > end - offset:
+        offset = start + int.from_bytes(output[offset:start], "little")
+        if offset > end:
             raise ProtocolViolation("a guest's output ends inside a message")
-        messages.append(_decode(view[offset : offset + length]))
-        offset += length
+        raw = output[start:offset]
+        try:
+            message = _decoder.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            message = _decode_surrogates(raw, error)
+        except RecursionError as error:
+            raise ProtocolViolation("a guest's message is nested too deep") from error
+        in_range = _RANGES.get(type(message))
+        if in_range is not None and not in_range(message):
+            raise ProtocolViolation("a guest's message holds a number out of its range")
+        messages.append(message)
     return messages
-
-
-def _decode(raw: memoryview) -> Message:
-    try:
-        return _checked(_decoder.decode(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _decode_surrogates(bytes(raw), error)
-    except RecursionError as error:
-        raise ProtocolViolation("a guest's message is nested too deep") from error
 
 
 def _decode_surrogates(raw: bytes, cause: Exception) -> Message:
@@ -177,7 +176,7 @@ def _decode_surrogates(raw: bytes, cause: Exception) -> Message:
         for key in ("a", "v"):
             if key in fields:
                 fields[key] = msgspec.Raw(json.dumps(fields[key]).encode("ascii"))
-        return _checked(msgspec.convert(fields, Message))
+        return msgspec.convert(fields, Message)
     except (ValueError, TypeError, RecursionError):
         raise ProtocolViolation(f"a guest's message is not of the protocol: {cause}") from cause
 
@@ -191,22 +190,13 @@ _MAX_ID: Final = 2**32 - 1
 _MAX_LOCATION: Final = 2**31
 
 
-def _checked(message: Message) -> Message:
-    """Within the ranges of the protocol. The types alone admit integers of any length, which nothing downstream expects."""
-    if isinstance(message, Call):
-        good = 0 < message.id <= _MAX_ID
-    elif isinstance(message, Tail):
-        good = 0 <= message.lines <= _MAX_INTEGER and 0 <= message.bytes <= _MAX_INTEGER
-    elif isinstance(message, Idle):
-        timer = message.timer
-        good = 0 <= message.calls <= _MAX_ID and (timer is None or math.isfinite(timer))
-    elif isinstance(message, FailMessage):
-        good = 0 <= message.line <= _MAX_LOCATION and 0 <= message.col <= _MAX_LOCATION
-    else:
-        return message
-    if not good:
-        raise ProtocolViolation("a guest's message holds a number out of its range")
-    return message
+_RANGES: Final[dict[type, Callable[[Any], bool]]] = {
+    Call: lambda message: 0 < message.id <= _MAX_ID,
+    Tail: lambda message: 0 <= message.lines <= _MAX_INTEGER and 0 <= message.bytes <= _MAX_INTEGER,
+    Idle: lambda message: 0 <= message.calls <= _MAX_ID and (message.timer is None or math.isfinite(message.timer)),
+    FailMessage: lambda message: 0 <= message.line <= _MAX_LOCATION and 0 <= message.col <= _MAX_LOCATION,
+}
+"""What the types admit is more than the protocol does: integers of any length, which nothing downstream expects."""
 
 
 # ── host → guest ─────────────────────────────────────────────────────────────────────────────────────────────────────
