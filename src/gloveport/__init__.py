@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         ToolBudgetError,
         ToolDeniedError,
         ToolError,
+        ToolNotDiscoveredError,
         ToolNotFoundError,
         ToolTimeoutError,
         ValueCrossingError,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
+    from .tools.catalog import ToolCatalog
     from .tools.prompt import describe_tools
     from .tools.typescript import typescript_stubs
     from .types import Done, ExecutionResult, Failed, RuntimeConfig, SchemaTool, Step, ToolCall
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
+    "ToolCatalog": "tools.catalog",
     "describe_tools": "tools.prompt",
     "typescript_stubs": "tools.typescript",
     **dict.fromkeys(("Done", "ExecutionResult", "Failed", "RuntimeConfig", "SchemaTool", "Step", "ToolCall"), "types"),
@@ -94,8 +97,10 @@ __all__ = (
     "ToolArgumentError",
     "ToolBudgetError",
     "ToolCall",
+    "ToolCatalog",
     "ToolDeniedError",
     "ToolError",
+    "ToolNotDiscoveredError",
     "ToolNotFoundError",
     "ToolTimeoutError",
     "ValueCrossingError",

@@ -19,6 +19,7 @@
     ├── ToolError                               raised by tools; the guest sees the class name
     │   ├── ToolBudgetError
     │   ├── ToolNotFoundError (LookupError)
+    │   │   └── ToolNotDiscoveredError          a tool of the catalog that the session's code has not found yet
     │   ├── ToolArgumentError (TypeError)
     │   ├── ToolTimeoutError (TimeoutError)
     │   ├── ToolDeniedError (PermissionError)
@@ -75,6 +76,7 @@ __all__ = (
     "ToolBudgetError",
     "ToolDeniedError",
     "ToolError",
+    "ToolNotDiscoveredError",
     "ToolNotFoundError",
     "ToolTimeoutError",
     "ValueCrossingError",
@@ -235,6 +237,8 @@ class ToolError(GloveportError):
     """Base of what tools and the host raise for the guest to catch."""
 
     code = "tool"
+    shown: bool = False
+    """The text was written for the model: the guest reads it in spite of `redact_host_errors`. Settable on class and instance."""
 
 
 class ToolBudgetError(ToolError):
@@ -247,6 +251,12 @@ class ToolNotFoundError(ToolError, LookupError):
     """No tool has that name."""
 
     code = "tool_not_found"
+
+
+class ToolNotDiscoveredError(ToolNotFoundError):
+    """The catalog has the tool, but no answer to `search_tools` or `describe_tool` has named it in this session."""
+
+    code = "tool_not_discovered"
 
 
 class ToolArgumentError(ToolError, TypeError):

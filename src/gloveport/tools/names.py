@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ("GUEST_GLOBALS", "RESERVED_PREFIX", "RESERVED_WORDS", "check_namespace", "check_tool_name", "identifier")
+__all__ = (
+    "GUEST_GLOBALS",
+    "INHERITED",
+    "RESERVED_PREFIX",
+    "RESERVED_WORDS",
+    "check_namespace",
+    "check_tool_name",
+    "identifier",
+)
 
 RESERVED_PREFIX: Final = "__gloveport"
 """Names that start so belong to us."""
@@ -33,6 +41,13 @@ GUEST_GLOBALS: Final = frozenset(_GLOBALS.split())
 
 The same on every engine. Web APIs that are polyfills (`fetch`, `URL`, `setTimeout`) are not among them.
 """
+
+_INHERITED = """
+    __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ hasOwnProperty isPrototypeOf propertyIsEnumerable
+    toLocaleString toString valueOf then toJSON
+"""
+INHERITED: Final = frozenset(_INHERITED.split())
+"""What a catalog's object has by itself, like every object, or what is asked of every object (`then`, `toJSON`)."""
 
 _NEVER: Final = frozenset({"__proto__", "constructor", "prototype"})
 
