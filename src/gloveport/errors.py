@@ -23,6 +23,8 @@
     │   ├── ToolArgumentError (TypeError)
     │   ├── ToolTimeoutError (TimeoutError)
     │   ├── ToolDeniedError (PermissionError)
+    │   ├── McpToolError                        an MCP tool reported an error; its text is for the model
+    │   ├── McpServerError (ConnectionError)    an MCP server cannot be reached, or went away
     │   └── PauseRequested                      a tool's way to hand its call out instead of answering it
     ├── ValueCrossingError (TypeError)          a value that cannot cross between Python and the guest
     ├── JournalError (ValueError)               a stored session that cannot be loaded
@@ -52,6 +54,8 @@ __all__ = (
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",
+    "McpServerError",
+    "McpToolError",
     "MemoryLimitExceeded",
     "NotPausedError",
     "PauseRequested",
@@ -275,6 +279,21 @@ class ToolDeniedError(ToolError, PermissionError):
     """The policy, or a person, refused the call."""
 
     code = "tool_denied"
+
+
+class McpToolError(ToolError):
+    """An MCP tool answered with `isError`, or its server refused the call. The server wrote the text for the model, which reads it."""
+
+    code = "mcp_tool"
+    shown = True
+
+
+class McpServerError(ToolError, ConnectionError):
+    """An MCP server cannot be reached, went away during a call, or does not keep to the protocol."""
+
+    code = "mcp_server"
+    retryable = True
+    shown = True
 
 
 class PauseRequested(ToolError):
