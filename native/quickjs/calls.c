@@ -1,24 +1,65 @@
-/* Tool calls: a native function per tool, and the table of promises that wait for the host. */
+/* Tool calls: a native function per tool, and the table of promises that wait for the host.
+ *
+ * The tools of a catalog are not installed. Its object is a Proxy that makes a function of any name that it does not have; a call
+ * says the name as the code wrote it, `object.name`, and the host decides what that is. */
 
 typedef struct call {
     JSValue resolve, reject;
     JSValue code; /* the guest function that called, for the position of an error; JS_UNDEFINED when unknown */
     uint32_t pc;
-    uint32_t tool;
+    uint32_t tool; /* an index into `names`, or CATALOG */
+    JSValue name;  /* of a tool of the catalog; JS_UNDEFINED else */
 } call;
+
+enum { CATALOG = UINT32_MAX };
 
 static struct {
     id_map open;
     uint32_t last_id;
     uint8_t **names; /* JSON strings, zero-terminated */
     uint32_t count;
+    uint8_t *catalog; /* the name of its object, zero-terminated; NULL without one */
 } tools;
+
+/* What is called, as a JSON string. Negative: no memory, an exception is pending. */
+static int put_tool_name(buf *b, uint32_t tool, JSValueConst name, int *flags)
+{
+    if (tool != CATALOG) {
+        buf_str(b, (char *)tools.names[tool]);
+        return 0;
+    }
+    buf own = {0};
+    if (json_string(ctx, &own, name, flags) < 0)
+        return -1;
+    buf_byte(b, '"');
+    buf_str(b, (char *)tools.catalog);
+    buf_byte(b, '.');
+    if (own.len)
+        buf_put(b, own.p + 1, own.len - 1);
+    b->failed = b->failed || own.failed;
+    b->too_long = b->too_long || own.too_long;
+    buf_free(&own);
+    return 0;
+}
+
+/* The same without quotes, for texts. */
+static void put_tool_text(buf *b, uint32_t tool, JSValueConst name)
+{
+    buf quoted = {0};
+    int ignored = 0;
+    if (put_tool_name(&quoted, tool, name, &ignored) < 0)
+        JS_FreeValue(ctx, JS_GetException(ctx));
+    else if (quoted.len > 1)
+        buf_put(b, quoted.p + 1, quoted.len - 2);
+    buf_free(&quoted);
+}
 
 static void call_free(call *k)
 {
     JS_FreeValue(ctx, k->resolve);
     JS_FreeValue(ctx, k->reject);
     JS_FreeValue(ctx, k->code);
+    JS_FreeValue(ctx, k->name);
     js_free(ctx, k);
 }
 
@@ -46,8 +87,7 @@ static JSValue call_stack(const call *k)
     const char *file = b->filename ? JS_AtomToCString(ctx, b->filename) : NULL;
     buf text = {0};
     buf_lit(&text, "    at ");
-    size_t n = strlen((char *)tools.names[k->tool]);
-    buf_put(&text, tools.names[k->tool] + 1, (uint32_t)n - 2);
+    put_tool_text(&text, k->tool, k->name);
     buf_lit(&text, " (");
     buf_str(&text, file ? file : "<unknown>");
     buf_byte(&text, ':');
@@ -62,7 +102,7 @@ static JSValue call_stack(const call *k)
 }
 
 /* Encode the arguments into the open message. On failure an exception is pending. */
-static int encode_arguments(message *m, encoder *e, int argc, JSValueConst *argv, uint32_t tool)
+static int encode_arguments(message *m, encoder *e, int argc, JSValueConst *argv, uint32_t tool, JSValueConst name)
 {
     e->ctx = ctx;
     e->b = m->b;
@@ -78,8 +118,7 @@ static int encode_arguments(message *m, encoder *e, int argc, JSValueConst *argv
             char head[48];
             snprintf(head, sizeof head, "argument %d of ", i + 1);
             buf_str(&text, head);
-            size_t n = strlen((char *)tools.names[tool]);
-            buf_put(&text, tools.names[tool] + 1, (uint32_t)n - 2);
+            put_tool_text(&text, tool, name);
             buf_lit(&text, ": ");
             write_refusal(e, &text, "pass plain data");
             JSValue s = buf_to_string(ctx, &text);
@@ -94,14 +133,12 @@ static int encode_arguments(message *m, encoder *e, int argc, JSValueConst *argv
         }
     }
     buf_byte(m->b, ']');
-    m->flags = e->flags;
+    m->flags |= e->flags;
     return 0;
 }
 
-static JSValue tool_call(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int magic, JSValueConst *data)
+static JSValue make_call(JSContext *c, int argc, JSValueConst *argv, uint32_t tool, JSValueConst name)
 {
-    (void)this_val;
-    (void)data;
     if (!session.active)
         return JS_ThrowTypeError(c, "tools can be called only while a run is going on");
     message m;
@@ -110,8 +147,8 @@ static JSValue tool_call(JSContext *c, JSValueConst this_val, int argc, JSValueC
         return JS_EXCEPTION;
     message_begin(&m, "call");
     buf_lit(m.b, ",\"n\":");
-    buf_str(m.b, (char *)tools.names[magic]);
-    int r = encode_arguments(&m, e, argc, argv, (uint32_t)magic);
+    int r = put_tool_name(m.b, tool, name, &m.flags);
+    r = r < 0 ? r : encode_arguments(&m, e, argc, argv, tool, name);
     js_free(c, e);
     if (r < 0) {
         message_drop(&m);
@@ -124,7 +161,7 @@ static JSValue tool_call(JSContext *c, JSValueConst this_val, int argc, JSValueC
         message_drop(&m);
         return JS_EXCEPTION;
     }
-    *k = (call){resolving[0], resolving[1], JS_UNDEFINED, 0, (uint32_t)magic};
+    *k = (call){resolving[0], resolving[1], JS_UNDEFINED, 0, tool, js_dup(name)};
     call_position(k);
     uint32_t id = tools.last_id + 1;
     buf_lit(m.b, ",\"id\":");
@@ -142,6 +179,21 @@ static JSValue tool_call(JSContext *c, JSValueConst this_val, int argc, JSValueC
     }
     tools.last_id = id;
     return promise;
+}
+
+static JSValue tool_call(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int magic, JSValueConst *data)
+{
+    (void)this_val;
+    (void)data;
+    return make_call(c, argc, argv, (uint32_t)magic, JS_UNDEFINED);
+}
+
+/* The function of a name of the catalog, which is its data. */
+static JSValue catalog_call(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int magic, JSValueConst *data)
+{
+    (void)this_val;
+    (void)magic;
+    return make_call(c, argc, argv, CATALOG, data[0]);
 }
 
 /* Settle call `id` with what the host says. False: there is no such call. */
@@ -177,6 +229,8 @@ static int tool_install(JSValueConst target, JSValueConst name, int flags)
 {
     buf json = {0};
     int ignored = 0;
+    if (tools.count > UINT16_MAX) /* what the engine keeps of `magic` */
+        return -1;
     if (json_string(ctx, &json, name, &ignored) < 0)
         return -1;
     buf_byte(&json, 0);
@@ -201,4 +255,52 @@ static int tool_install(JSValueConst target, JSValueConst name, int flags)
     int r = JS_IsException(f) || atom == JS_ATOM_NULL ? -1 : JS_DefinePropertyValue(ctx, target, atom, f, flags);
     JS_FreeAtom(ctx, atom);
     return r < 0 ? -1 : 0;
+}
+
+/* The proxy's `get`: what its object has, or inherits, as it is; for any other name the function that calls it. `then` and
+ * `toJSON` would make a promise, or JSON text, of it whenever it is awaited or written out. */
+static JSValue catalog_get(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int magic, JSValueConst *data)
+{
+    (void)this_val;
+    (void)magic;
+    (void)data;
+    if (argc < 2 || !JS_IsObject(argv[0]))
+        return JS_UNDEFINED;
+    JSAtom atom = JS_ValueToAtom(c, argv[1]);
+    if (atom == JS_ATOM_NULL)
+        return JS_EXCEPTION;
+    int known = JS_HasProperty(c, argv[0], atom);
+    JSValue v = JS_EXCEPTION;
+    if (known > 0 || !is_string(argv[1]) || atom == JS_ATOM_then || atom == JS_ATOM_toJSON) {
+        v = known < 0 ? JS_EXCEPTION : JS_GetProperty(c, argv[0], atom);
+    } else if (known == 0) {
+        const char *text = JS_ToCString(c, argv[1]);
+        if (text)
+            v = JS_NewCFunctionData2(c, catalog_call, text, 0, 0, 1, &argv[1]);
+        JS_FreeCString(c, text);
+    }
+    JS_FreeAtom(c, atom);
+    return v;
+}
+
+/* The proxy around `target`, which is called `name`. */
+static JSValue catalog_install(JSValueConst target, JSValueConst name)
+{
+    size_t n;
+    const char *text = JS_ToCStringLen(ctx, &n, name);
+    if (!text)
+        return JS_EXCEPTION;
+    tools.catalog = js_malloc(ctx, n + 1);
+    if (tools.catalog)
+        memcpy(tools.catalog, text, n + 1);
+    JS_FreeCString(ctx, text);
+    JSValue handler = tools.catalog ? JS_NewObjectProto(ctx, JS_NULL) : JS_EXCEPTION;
+    JSValue get = JS_IsException(handler) ? JS_EXCEPTION : JS_NewCFunctionData(ctx, catalog_get, 3, 0, 0, NULL);
+    if (JS_IsException(get) || JS_DefinePropertyValue(ctx, handler, JS_ATOM_get, get, JS_PROP_C_W_E) < 0) {
+        JS_FreeValue(ctx, handler);
+        return JS_EXCEPTION;
+    }
+    JSValue proxy = JS_NewProxy(ctx, target, handler);
+    JS_FreeValue(ctx, handler);
+    return proxy;
 }

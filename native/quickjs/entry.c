@@ -235,27 +235,32 @@ static int reserve_name(JSValueConst name)
     return r < 0 ? -1 : 0;
 }
 
-static int install_tools(JSValueConst namespace, JSValueConst names)
+/* The tools, as globals or on the object `namespace`; and the catalog's object, which is the same one if there is a namespace. */
+static int install_tools(JSValueConst namespace, JSValueConst names, JSValueConst catalog)
 {
-    JSValue *items, target = JS_UNDEFINED;
+    JSValue *items;
     uint32_t n;
     if (!parsed_array(names, &items, &n))
         return JS_IsUndefined(names) ? 0 : -1;
-    bool own = is_string(namespace);
-    if (own) {
-        target = JS_NewObject(ctx);
-        JSAtom atom = JS_ValueToAtom(ctx, namespace);
-        JS_DefinePropertyValue(ctx, ctx->global_obj, atom, js_dup(target), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
-        JS_FreeAtom(ctx, atom);
-        reserve_name(namespace);
-    }
-    int r = 0;
+    bool own = is_string(namespace), open = is_string(catalog);
+    JSValueConst name = own ? namespace : catalog;
+    JSValue target = own || open ? JS_NewObject(ctx) : JS_UNDEFINED;
+    int r = JS_IsException(target) ? -1 : 0;
     for (uint32_t i = 0; i < n && !r; i++) {
         r = is_string(items[i]) ? 0 : -1;
         r = r ? r : tool_install(own ? target : ctx->global_obj, items[i],
                                  own ? JS_PROP_C_W_E : JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
         if (!r && !own)
             r = reserve_name(items[i]);
+    }
+    if (!r && (own || open)) {
+        JSValue object = open ? catalog_install(target, name) : js_dup(target);
+        JSAtom atom = JS_ValueToAtom(ctx, name);
+        r = JS_IsException(object) || atom == JS_ATOM_NULL
+                ? -1
+                : JS_DefinePropertyValue(ctx, ctx->global_obj, atom, object, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+        JS_FreeAtom(ctx, atom);
+        r = r < 0 ? -1 : reserve_name(name);
     }
     JS_FreeValue(ctx, target);
     return r;
@@ -296,7 +301,7 @@ static int op_options(reader *r)
         JS_ToFloat64(ctx, &session.origin, clock);
     session.timer_clock = session.origin;
     set_seed_text(option(o, "seed"));
-    int status = install_tools(option(o, "namespace"), option(o, "tools")) < 0 ? ST_MALFORMED : ST_OK;
+    int status = install_tools(option(o, "namespace"), option(o, "tools"), option(o, "catalog")) < 0 ? ST_MALFORMED : ST_OK;
     if (status != ST_OK)
         JS_FreeValue(ctx, JS_GetException(ctx));
     else if (is_string(bootstrap))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         JavaScriptError,
         JournalError,
         JournalTooLarge,
+        McpServerError,
+        McpToolError,
         MemoryLimitExceeded,
         NotPausedError,
         PauseRequested,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         ToolBudgetError,
         ToolDeniedError,
         ToolError,
+        ToolNotDiscoveredError,
         ToolNotFoundError,
         ToolTimeoutError,
         ValueCrossingError,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     )
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
+    from .tools.catalog import ToolCatalog
     from .tools.prompt import describe_tools
     from .tools.typescript import typescript_stubs
     from .types import Done, ExecutionResult, Failed, RuntimeConfig, SchemaTool, Step, ToolCall
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
+    "ToolCatalog": "tools.catalog",
     "describe_tools": "tools.prompt",
     "typescript_stubs": "tools.typescript",
     **dict.fromkeys(("Done", "ExecutionResult", "Failed", "RuntimeConfig", "SchemaTool", "Step", "ToolCall"), "types"),
@@ -72,6 +77,8 @@ __all__ = (
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",
+    "McpServerError",
+    "McpToolError",
     "MemoryLimitExceeded",
     "NotPausedError",
     "PauseRequested",
@@ -94,8 +101,10 @@ __all__ = (
     "ToolArgumentError",
     "ToolBudgetError",
     "ToolCall",
+    "ToolCatalog",
     "ToolDeniedError",
     "ToolError",
+    "ToolNotDiscoveredError",
     "ToolNotFoundError",
     "ToolTimeoutError",
     "ValueCrossingError",

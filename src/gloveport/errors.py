@@ -19,9 +19,12 @@
     ├── ToolError                               raised by tools; the guest sees the class name
     │   ├── ToolBudgetError
     │   ├── ToolNotFoundError (LookupError)
+    │   │   └── ToolNotDiscoveredError          a tool of the catalog that the session's code has not found yet
     │   ├── ToolArgumentError (TypeError)
     │   ├── ToolTimeoutError (TimeoutError)
     │   ├── ToolDeniedError (PermissionError)
+    │   ├── McpToolError                        an MCP tool reported an error; its text is for the model
+    │   ├── McpServerError (ConnectionError)    an MCP server cannot be reached, or went away
     │   └── PauseRequested                      a tool's way to hand its call out instead of answering it
     ├── ValueCrossingError (TypeError)          a value that cannot cross between Python and the guest
     ├── JournalError (ValueError)               a stored session that cannot be loaded
@@ -51,6 +54,8 @@ __all__ = (
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",
+    "McpServerError",
+    "McpToolError",
     "MemoryLimitExceeded",
     "NotPausedError",
     "PauseRequested",
@@ -75,6 +80,7 @@ __all__ = (
     "ToolBudgetError",
     "ToolDeniedError",
     "ToolError",
+    "ToolNotDiscoveredError",
     "ToolNotFoundError",
     "ToolTimeoutError",
     "ValueCrossingError",
@@ -235,6 +241,8 @@ class ToolError(GloveportError):
     """Base of what tools and the host raise for the guest to catch."""
 
     code = "tool"
+    shown: bool = False
+    """The text was written for the model: the guest reads it in spite of `redact_host_errors`. Settable on class and instance."""
 
 
 class ToolBudgetError(ToolError):
@@ -247,6 +255,12 @@ class ToolNotFoundError(ToolError, LookupError):
     """No tool has that name."""
 
     code = "tool_not_found"
+
+
+class ToolNotDiscoveredError(ToolNotFoundError):
+    """The catalog has the tool, but no answer to `search_tools` or `describe_tool` has named it in this session."""
+
+    code = "tool_not_discovered"
 
 
 class ToolArgumentError(ToolError, TypeError):
@@ -265,6 +279,21 @@ class ToolDeniedError(ToolError, PermissionError):
     """The policy, or a person, refused the call."""
 
     code = "tool_denied"
+
+
+class McpToolError(ToolError):
+    """An MCP tool answered with `isError`, or its server refused the call. The server wrote the text for the model, which reads it."""
+
+    code = "mcp_tool"
+    shown = True
+
+
+class McpServerError(ToolError, ConnectionError):
+    """An MCP server cannot be reached, went away during a call, or does not keep to the protocol."""
+
+    code = "mcp_server"
+    retryable = True
+    shown = True
 
 
 class PauseRequested(ToolError):

@@ -42,6 +42,8 @@ class SchemaTool:
     """Receives the object as a `dict`; sync or async."""
     output_schema: Mapping[str, Any] | None = None
     """JSON Schema of what it returns; without it the model is told `unknown`."""
+    annotations: Mapping[str, Any] | None = None
+    """What is said of it for a policy, such as `{"readOnlyHint": True}` (MCP). As trustworthy as whoever said it."""
 
 
 @dataclasses.dataclass(frozen=True)

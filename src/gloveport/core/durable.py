@@ -20,6 +20,7 @@ from ..policy import Limits
 from ..wire import messages as wire
 from .budget import Budget
 from .commands import Boot, Dump, LinkLost, Load, Release, Replay, Step
+from .discovery import CatalogTools, Discovery
 from .journal import Digest, Ended, Journal, Lost, Opened, Record, Settled, committed, recorded_runs
 from .run import Run
 from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
@@ -42,7 +43,14 @@ _REPLAY_COUNT: Final = 512
 class DurableSession:
     """The part of a session that outlives its worker. `Session` adds the runs."""
 
-    def __init__(self, session_id: str, identity: Identity, limits: Limits, js_names: list[str]) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        identity: Identity,
+        limits: Limits,
+        js_names: list[str],
+        catalog: CatalogTools | None = None,
+    ) -> None:
         self.id = session_id
         self.identity = identity
         self.limits = limits
@@ -58,6 +66,7 @@ class DurableSession:
         """Ids that lost runs used up: a rollback sets the guest's counter back, but no id is shown twice."""
         self.issued: set[str] = set()
         """Names of errors that the host gave to the guest, which may therefore come back from it."""
+        self.discovery = Discovery(catalog)
         opened = wire.open_request(
             clock_ms=identity.clock_ms,
             seed=identity.seed,
@@ -65,6 +74,7 @@ class DurableSession:
             namespace=identity.namespace,
             tools=js_names,
             bootstrap=identity.bootstrap,
+            catalog=None if catalog is None else catalog.object,
         )
         self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
         self._image_ns = _CHECKPOINT_NS
@@ -216,6 +226,7 @@ class DurableSession:
             list(self.tail),
             saved_run,
             records,
+            dict(self.discovery.found),
         )
 
     def _journal_bytes(self) -> bytes:
@@ -236,6 +247,7 @@ class DurableSession:
         self.id, self.budget = saved.session, saved.budget
         self.runs, self.lost_runs = saved.runs, saved.lost_runs
         self.last_call, self.ids_lost, self.issued = saved.last_call, saved.ids_lost, set(saved.issued)
+        self.discovery.found = dict(saved.discovered)
         self.journal = None
         if saved.journal is not None:
             self.journal = Journal(self.limits.max_journal_bytes, committed(saved.journal))

@@ -9,6 +9,7 @@ from ..errors import ProtocolViolation
 from ..policy import Limits
 from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, Reply, Tail
 from .commands import Compiled, OpenCall
+from .discovery import Refusal
 from .journal import Digest, Ran, Record, Settled
 from .outcome import Output
 from .saved import SavedRun
@@ -31,8 +32,8 @@ class Run:
         """Every call that has no answer yet, in the order they were made."""
         self.waiting: deque[OpenCall] = deque()
         """Those of them that nobody works on."""
-        self.refused: list[tuple[int, str]] = []
-        """Calls over budget that have to be told so: id, text."""
+        self.refused: list[tuple[int, Refusal]] = []
+        """Calls that are not made and have to be told so, by id."""
         self.output = Output(limits.max_output_bytes)
         self.digest = Digest()
         self.used_ns = 0
@@ -99,7 +100,7 @@ class Run:
     def take(
         self,
         messages: list[Message],
-        admit: Callable[[str], str | None],
+        admit: Callable[[str], Refusal | None],
         console: Callable[[str, str], None] | None,
     ) -> None:
         """Take in the messages of a step. `admit(tool)` charges a call, or says why it is refused."""
@@ -127,7 +128,7 @@ class Run:
         if self.finished is None and not (self.open or self.refused):
             raise ProtocolViolation("a guest waits for a call that it has not made")
 
-    def _call(self, message: Call, admit: Callable[[str], str | None]) -> None:
+    def _call(self, message: Call, admit: Callable[[str], Refusal | None]) -> None:
         if self.finished is not None or message.id != self.last_call + 1:
             raise ProtocolViolation("a guest made a call out of turn")
         self.last_call = message.id

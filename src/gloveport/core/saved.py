@@ -11,10 +11,29 @@ from ..errors import JournalError
 from .budget import Budget
 from .commands import OpenCall
 
-__all__ = ("FORMAT", "Identity", "SavedRun", "SavedSession", "TailRun", "decode_saved", "encode_saved")
+__all__ = (
+    "FORMAT",
+    "CatalogIdentity",
+    "Identity",
+    "SavedRun",
+    "SavedSession",
+    "TailRun",
+    "decode_saved",
+    "encode_saved",
+)
 
 FORMAT: Final = 1
 _MAX_INFLATED: Final = 1 << 30
+
+
+class CatalogIdentity(msgspec.Struct, frozen=True):
+    """Which catalog. A digest, because the names of thousands of tools would be a good part of every dump."""
+
+    digest: str
+    """Of the sorted names of its tools, as they were given."""
+    size: int
+    sources: tuple[str, ...] = ()
+    """Names of the sources whose tools may change; theirs are not in the digest."""
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -28,6 +47,7 @@ class Identity(msgspec.Struct, frozen=True):
     redact: bool
     bootstrap: str | None
     engine: str = "wasm"
+    catalog: CatalogIdentity | None = None
 
 
 class TailRun(msgspec.Struct):
@@ -78,6 +98,8 @@ class SavedSession(msgspec.Struct):
     tail: list[TailRun]
     run: SavedRun | None = None
     journal: bytes | None = None
+    discovered: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """Tools of the catalog that were found: JavaScript name to the name it was given."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -52,6 +52,7 @@ from .commands import (
     Replay,
     Step,
 )
+from .discovery import CatalogTools, Refusal, ToolInfo
 from .durable import DurableSession, Steps, request_parts
 from .outcome import Output, clean, failed, guest_error, json_size
 from .plain import AsWritten, is_plain
@@ -64,16 +65,6 @@ _MIN_TICK: Final = 0.001
 """Seconds between two ticks: timers of 0 ms do not make a loop of host and guest while a tool works."""
 _BUSY_WAIT_READS: Final = 1000
 """A run that read the clock that often before its time was up was waiting for it."""
-
-
-class ToolInfo(msgspec.Struct, frozen=True):
-    """What the session has to know of a tool."""
-
-    name: str
-    """As it was given."""
-    js_name: str
-    """As the guest calls it."""
-    sequential: bool = False
 
 
 class _Abandoned(Exception):
@@ -102,10 +93,14 @@ class Session(DurableSession):
         tools: Mapping[str, ToolInfo],
         console: Callable[[str, str], None] | None = None,
         sequential: bool = False,
+        catalog: CatalogTools | None = None,
     ) -> None:
-        super().__init__(session_id, identity, limits, [tool.js_name for tool in tools.values()])
+        super().__init__(session_id, identity, limits, [tool.js_name for tool in tools.values()], catalog)
         self.tools = tools
-        unknown = self.budget.covers({tool.name: tool for tool in tools.values()})
+        names = {tool.name for tool in tools.values()}
+        if catalog is not None:
+            names.update(filter(catalog.covers, self.budget.tool_limits))
+        unknown = self.budget.covers(dict.fromkeys(names))
         if unknown is not None:
             raise ValueError(f"`tool_budgets` names {unknown!r}, which is not a tool of this session")
         self.window = 1 if sequential else limits.max_inflight
@@ -135,7 +130,7 @@ class Session(DurableSession):
         self.check_open()
         if self.run is not None:
             call = self._pending_call
-            name = self.tools[call.name].name if call else "a tool"
+            name = self._tool(call.name).name if call else "a tool"
             raise SessionPausedError(f"the session is paused at `{name}`: answer session.pending with resume() first")
 
     def check_step(self, step: ToolCall) -> None:
@@ -148,10 +143,10 @@ class Session(DurableSession):
         call = self._pending_call
         if call is None:
             raise NotPausedError("the session does not wait at a tool call; start() a run first")
-        if call.id + self.ids_lost != step.call_id or self.tools[call.name].name != step.name:
+        if call.id + self.ids_lost != step.call_id or self._tool(call.name).name != step.name:
             raise StaleStepError(
                 f"call {step.call_id} of `{step.name}` is not the one that the session waits at: "
-                f"that is call {call.id + self.ids_lost} of `{self.tools[call.name].name}` (session.pending)"
+                f"that is call {call.id + self.ids_lost} of `{self._tool(call.name).name}` (session.pending)"
             )
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,6 +231,7 @@ class Session(DurableSession):
 
     def _new_run(self, source: str, ask: frozenset[str] | None, compiled: Compiled) -> Run:
         self.runs += 1
+        self.discovery.begin_run()
         run = self.run = Run(self.runs, source, self.limits, self.last_call)
         run.ask, run.compiled = ask, compiled
         return run
@@ -325,7 +321,11 @@ class Session(DurableSession):
                 waited = 0.0
 
     def _sequential(self, js_name: str) -> bool:
-        return self.tools[js_name].sequential
+        return self._tool(js_name).sequential
+
+    def _tool(self, call_name: str) -> ToolInfo:
+        """The tool of a call that was admitted."""
+        return self.tools.get(call_name) or self.discovery.info(call_name)
 
     @staticmethod
     def _timer_left(run: Run, waited: float) -> float | None:
@@ -367,19 +367,21 @@ class Session(DurableSession):
                 run.waiting.remove(call)
             if not answer.ok:
                 self._issue(answer.payload)
+            else:
+                self.discovery.learn(call.name, answer.payload)
             requests.append(wire.answer_request(waited * 1000, answer.call_id, answer.ok, answer.payload))
             waited = 0.0
         yield from self._steps(run, requests)
 
     def _refuse(self, run: Run) -> Steps:
-        """Tell the guest of calls over budget, until it makes no more of them."""
+        """Tell the guest of calls that are not made, until it makes no more of them."""
         while run.refused:
             requests: list[bytes] = []
-            for call_id, text in run.refused:
-                payload = encode({"name": "ToolBudgetError", "message": text})
+            for call_id, refusal in run.refused:
+                payload = encode({"name": refusal.name, "message": refusal.text})
                 requests.append(wire.answer_request(0.0, call_id, False, payload))
+                self.issued.add(refusal.name)
             run.refused = []
-            self.issued.add("ToolBudgetError")
             yield from self._steps(run, requests)
 
     def _issue(self, payload: bytes) -> None:
@@ -433,21 +435,26 @@ class Session(DurableSession):
                 if self._admit(message.n) is None:
                     run.charged[message.n] = run.charged.get(message.n, 0) + 1
 
-    def _admit(self, js_name: str) -> str | None:
-        tool = self.tools.get(js_name)
-        if tool is None:
-            raise ProtocolViolation(f"a guest called {js_name[:100]!r}, which is not a tool of this session")
+    def _admit(self, js_name: str) -> Refusal | None:
+        if js_name not in self.tools:
+            if not self.discovery.owns(js_name):
+                raise ProtocolViolation(f"a guest called {js_name[:100]!r}, which is not a tool of this session")
+            unknown = self.discovery.refuse(js_name)
+            if unknown is not None:  # it is charged for nothing
+                return unknown
+        # To have been found is necessary and not sufficient: what follows decides about every call alike.
         run, most = self.run, self.limits.max_host_calls
         if run is not None and most is not None and sum(run.charged.values()) >= most:
-            return f"no tool call is left in this run: `max_host_calls` allows {most}"
-        return self.budget.charge(tool.name)
+            return Refusal("ToolBudgetError", f"no tool call is left in this run: `max_host_calls` allows {most}")
+        over = self.budget.charge(self._tool(js_name).name)
+        return None if over is None else Refusal("ToolBudgetError", over)
 
     def _tool_call(self, call: OpenCall) -> ToolCall:
         arguments = decode_arguments(call.args, call.flags)
         while arguments and arguments[-1] is UNDEFINED:
             arguments.pop()
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
-        return ToolCall(self.tools[call.name].name, plain, call.id + self.ids_lost)
+        return ToolCall(self._tool(call.name).name, plain, call.id + self.ids_lost)
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:

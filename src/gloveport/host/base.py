@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from .._version import __version__
 from ..core.commands import Answer
-from ..core.saved import SavedSession, decode_saved, encode_saved
+from ..core.saved import CatalogIdentity, SavedSession, decode_saved, encode_saved
 from ..core.seal import seal, unseal
 from ..core.session import Session
 from ..errors import JournalError, JournalTooLarge, SessionBusyError, StaleStepError
@@ -78,6 +78,7 @@ class BaseSandbox(Generic[D]):
             tools=options.infos,
             console=options.on_console,
             sequential=options.sequential,
+            catalog=options.catalog,
         )
         self._driver = self._make_driver(options)
         self._use = threading.Lock()
@@ -125,6 +126,16 @@ class BaseSandbox(Generic[D]):
         return tuple(spec.name for spec in self._options.specs.values())
 
     @property
+    def catalog_names(self) -> tuple[str, ...]:
+        """The tools of the catalog as they are now, by the names they were given."""
+        return () if self._options.catalog is None else self._options.catalog.names
+
+    @property
+    def discovered_tools(self) -> tuple[str, ...]:
+        """The tools of the catalog that were found, by the names they were given, in the order they were found."""
+        return tuple(self._core.discovery.found.values())
+
+    @property
     def session_id(self) -> str:
         """Unique; the same through `dump` and `load`. A fork has its own."""
         return self._core.id
@@ -147,11 +158,17 @@ class BaseSandbox(Generic[D]):
             namespace=identity.namespace,
             limits=self._options.limits,
             frozen_clock=identity.frozen_clock,
+            catalog=self._catalog_object,
         )
 
     def typescript_stubs(self) -> str:
         """The tools as a `.d.ts` file."""
-        return stubs_of(self._options.specs.values(), namespace=self._core.identity.namespace)
+        namespace = self._core.identity.namespace
+        return stubs_of(self._options.specs.values(), namespace=namespace, catalog=self._catalog_object)
+
+    @property
+    def _catalog_object(self) -> str | None:
+        return None if self._options.catalog is None else self._options.catalog.object
 
     def __repr__(self) -> str:
         core = self._core
@@ -184,10 +201,14 @@ class BaseSandbox(Generic[D]):
         if isinstance(ask, str):
             raise TypeError("`ask` takes the names of tools, not one string")
         by_name = {spec.name: js_name for js_name, spec in self._options.specs.items()}
-        try:
-            return frozenset(by_name[name] for name in ask)
-        except KeyError as error:
-            raise ValueError(f"`ask` names {error.args[0]!r}, which is not a tool of this session") from None
+        return frozenset(by_name.get(name) or self._asked_of_catalog(name) for name in ask)
+
+    def _asked_of_catalog(self, name: str) -> str:
+        catalog = self._options.catalog
+        spec = None if catalog is None else catalog.named(name)
+        if catalog is None or spec is None:
+            raise ValueError(f"`ask` names {name!r}, which is not a tool of this session")
+        return f"{catalog.object}.{spec.js_name}"
 
     def _paused(self, step: Step) -> Step:
         """Note the time of a pause, and have it ended at `max_pause`."""
@@ -252,7 +273,7 @@ class BaseSandbox(Generic[D]):
         self._core.check_open()
         if not isinstance(step, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"call() takes a ToolCall, not {type(step).__name__}")
-        if step.name not in self.tool_names:
+        if step.name not in self.tool_names and step.name not in self.discovered_tools:
             raise StaleStepError(f"`{step.name}` is not a tool of this session")
 
     def _sealed(self, saved: SavedSession, key: bytes, associated_data: bytes) -> bytes:
@@ -321,6 +342,7 @@ class BaseSandbox(Generic[D]):
 
 
 def _check_identity(saved: SavedSession, built: Options) -> None:
+    _check_catalog(saved, built)
     if saved.identity.tools != built.identity.tools:
         missing = sorted(set(saved.identity.tools) - set(built.identity.tools))
         extra = sorted(set(built.identity.tools) - set(saved.identity.tools))
@@ -333,3 +355,22 @@ def _check_identity(saved: SavedSession, built: Options) -> None:
         raise JournalError("the session was made with another bootstrap; load it with the same, or leave it out")
     if saved.identity.engine != built.identity.engine:
         raise JournalError(f"the session was made with engine={saved.identity.engine!r}; load it with the same")
+
+
+def _check_catalog(saved: SavedSession, built: Options) -> None:
+    there, here = saved.identity.catalog, built.identity.catalog
+    if there == here:
+        return
+    if there is None or here is None:
+        which = "no tool catalog: load it without" if there is None else "a tool catalog: load it with the same"
+        raise JournalError(f"the session was made with {which} `tools_catalog`")
+    gone = sorted(set(saved.discovered.values()) - set(built.catalog.names if built.catalog else ()))
+    raise JournalError(
+        f"the session was made with another tool catalog: {_catalog_text(there)} there, {_catalog_text(here)} here"
+        + (f"; missing here, of those it found: {gone[:20]}" if gone else "")
+    )
+
+
+def _catalog_text(identity: CatalogIdentity) -> str:
+    sources = f" and the sources {list(identity.sources)}" if identity.sources else ""
+    return f"{identity.size} tools ({identity.digest[:8]}){sources}"

@@ -16,6 +16,7 @@ from ..engines.defaults import toolbox
 from ..engines.wasm.engine import WasmEngine
 from ..policy import Isolation, Limits, SandboxMode
 from ..tools.bridge import ToolBridge
+from ..tools.finders import SessionCatalog, session_catalog
 from ..tools.spec import ToolSpec, build_specs
 from ..types import RuntimeConfig, SchemaTool
 
@@ -59,6 +60,8 @@ class SessionOptions(TypedDict, total=False):
     """Which sessions share a worker under `isolation="shared"`."""
     engine: Literal["wasm"]
     """What executes the code."""
+    tools_catalog: Any
+    """Tools that are found by search instead of declared: as `tools`, or a `ToolCatalog`, or a source such as an MCP server."""
     on_console: Callable[[str, str], None] | None
     """Called as `on_console(stream, text)` as output arrives."""
     bootstrap: str | None
@@ -77,6 +80,7 @@ class Options:
     compiler: Any
     sequential: bool
     on_console: Callable[[str, str], None] | None
+    catalog: SessionCatalog | None = None
 
     @property
     def infos(self) -> dict[str, ToolInfo]:
@@ -109,6 +113,11 @@ def build_options(
         raise TypeError(f"unknown option {unknown[0]!r}; beside the named ones there are: {known}")
     config = more.get("config") or RuntimeConfig()
     specs = build_specs(tools, namespace=namespace)
+    catalog = None
+    if more.get("tools_catalog") is not None:
+        catalog = session_catalog(more.get("tools_catalog"), specs, namespace)
+        specs = {**specs, **catalog.specs}
+    limited = [*specs.values(), *(catalog.catalog.specs.values() if catalog else ())]
     inflight = more.get("max_inflight_host_calls", _DEFAULTS.max_inflight + 1)
     limits = Limits(
         timeout=_first(timeout, config.timeout, _DEFAULTS.timeout),
@@ -120,7 +129,7 @@ def build_options(
         max_journal_bytes=max_journal_bytes,
         max_tool_calls=max_tool_calls,
         tool_budgets={
-            **{spec.name: spec.max_calls for spec in specs.values() if spec.max_calls is not None},
+            **{spec.name: spec.max_calls for spec in limited if spec.max_calls is not None},
             **(more.get("tool_budgets") or {}),
         },
         max_host_calls=more.get("max_host_calls"),
@@ -135,16 +144,24 @@ def build_options(
         tools=tuple(sorted(spec.name for spec in specs.values())),
         redact=redact,
         bootstrap=more.get("bootstrap", config.bootstrap),
+        catalog=None if catalog is None else catalog.catalog.identity,
     )
     return Options(
         limits,
         identity,
         specs,
-        ToolBridge(specs, namespace=namespace, redact=redact, expose=tuple(more.get("expose_host_errors") or ())),
+        ToolBridge(
+            specs,
+            namespace=namespace,
+            redact=redact,
+            expose=tuple(more.get("expose_host_errors") or ()),
+            catalog=catalog,
+        ),
         _engine(more, limits),
         toolbox(_choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode))),
         bool(more.get("sequential", False)),
         more.get("on_console", config.on_console),
+        catalog,
     )
 
 

@@ -34,7 +34,8 @@ def bind_arguments(
     while given and given[-1] is UNDEFINED:
         given.pop()
     if spec.schema_tool:
-        return [_one_object(spec, given, namespace)], {}
+        properties = _one_object(spec, given, namespace)
+        return (_spread(spec, properties, namespace) if spec.parameters else [properties]), {}
     required = sum(parameter.required for parameter in spec.parameters)
     variadic = bool(spec.parameters) and spec.parameters[-1].variadic
     if len(given) < required or (len(given) > len(spec.parameters) and not variadic):
@@ -55,6 +56,26 @@ def _one_object(spec: ToolSpec, given: list[Any], namespace: str | None) -> Mapp
     raise ToolArgumentError(
         f"{spec.js_name} takes one object argument, got {got}: write {example_call(spec, namespace)}"
     )
+
+
+def _spread(spec: ToolSpec, properties: Mapping[str, Any], namespace: str | None) -> list[Any]:
+    """The properties of the object as the arguments of a Python function."""
+    known = {parameter.name for parameter in spec.parameters}
+    missing = [p.name for p in spec.parameters if p.required and p.name not in properties]
+    unknown = [str(name) for name in properties if name not in known]
+    if missing or unknown:
+        wrong = f"needs `{missing[0]}`" if missing else f"has no `{unknown[0][:100]}`"
+        raise ToolArgumentError(f"the object of {spec.js_name} {wrong}: write {example_call(spec, namespace)}")
+    given: list[Any] = []
+    for parameter in spec.parameters:
+        value = properties.get(parameter.name, [] if parameter.variadic else parameter.default)
+        if not parameter.variadic:
+            given.append(value)
+        elif isinstance(value, list):
+            given += cast("list[Any]", value)
+        else:
+            raise ToolArgumentError(f"`{parameter.name}` of {spec.js_name} must be an array, not {_kind(value)}")
+    return given
 
 
 def _arity(spec: ToolSpec, given: int, required: int, variadic: bool, namespace: str | None) -> str:

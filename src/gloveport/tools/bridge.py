@@ -1,7 +1,8 @@
 """Between a guest's call and the real tool: arguments in, an answer out, errors redacted.
 
-Nothing of a tool's error but the class name reaches the guest, unless the session was made with `redact_host_errors=False`
-or the class is in `expose_host_errors`. Texts that gloveport writes itself for the guest are always shown.
+Nothing of a tool's error but the class name reaches the guest, unless the session was made with `redact_host_errors=False`, the
+class is in `expose_host_errors`, or it is a `ToolError` whose text is for the model (`shown`). Texts that gloveport writes itself
+for the guest are always shown.
 """
 
 from __future__ import annotations
@@ -11,10 +12,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..core.commands import Answer, OpenCall
-from ..errors import PauseRequested, ToolArgumentError, ToolTimeoutError, ValueCrossingError
+from ..errors import (
+    PauseRequested,
+    ToolArgumentError,
+    ToolError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+    ValueCrossingError,
+)
 from ..types import ToolCall
 from ..wire.values import decode_arguments, encode
 from .binding import bind_arguments
+from .finders import SessionCatalog
 from .spec import ToolSpec
 
 __all__ = ("Prepared", "ToolBridge")
@@ -53,28 +62,37 @@ class ToolBridge:
         namespace: str | None = None,
         redact: bool = True,
         expose: tuple[type[BaseException], ...] = (),
+        catalog: SessionCatalog | None = None,
     ) -> None:
         self.specs = specs
         self._by_name = {spec.name: spec for spec in specs.values()}
         self._namespace = namespace
         self._redact = redact
         self._expose = expose
+        self._catalog = catalog
 
     def prepare(self, call: OpenCall) -> Prepared | Answer:
         """Decode and bind the arguments; an `Answer` when they do not fit."""
-        spec = self.specs[call.name]
+        spec = self.specs.get(call.name)
+        where = self._namespace
+        if spec is None and self._catalog is not None:
+            spec, where = self._catalog.called(call.name), self._catalog.object
+        if spec is None:  # removed from the catalog since the call was made
+            return _error(call.id, ToolNotFoundError.__name__, f"`{call.name}` was removed from the catalog")
         try:
-            arguments, keywords = bind_arguments(
-                spec, decode_arguments(call.args, call.flags), namespace=self._namespace
-            )
+            arguments, keywords = bind_arguments(spec, decode_arguments(call.args, call.flags), namespace=where)
         except (ToolArgumentError, ValueCrossingError) as error:
             return _error(call.id, "TypeError", str(error))
         return Prepared(call.id, spec, arguments, keywords)
 
     def prepare_step(self, step: ToolCall) -> Prepared:
-        """The same for a `ToolCall`; raises `ToolArgumentError`."""
-        spec = self._by_name[step.name]
-        arguments, keywords = bind_arguments(spec, list(step.args), namespace=self._namespace)
+        """The same for a `ToolCall`; raises `ToolArgumentError`, and `ToolNotFoundError` for a tool that is not there."""
+        spec, where = self._by_name.get(step.name), self._namespace
+        if spec is None and self._catalog is not None:
+            spec, where = self._catalog.named(step.name), self._catalog.object
+        if spec is None:
+            raise ToolNotFoundError(f"the session has no tool {step.name!r}, or no longer")
+        arguments, keywords = bind_arguments(spec, list(step.args), namespace=where)
         return Prepared(step.call_id, spec, arguments, keywords)
 
     def answer(self, call_id: int, name: str, value: Any) -> Answer:
@@ -98,7 +116,7 @@ class ToolBridge:
 
     def message(self, error: BaseException) -> str:
         """What the guest may read of an error."""
-        if self._redact and not isinstance(error, self._expose):
+        if self._redact and not isinstance(error, self._expose) and not (isinstance(error, ToolError) and error.shown):
             return REDACTED
         return str(error)[:_MAX_MESSAGE]
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ("GUEST_GLOBALS", "RESERVED_PREFIX", "RESERVED_WORDS", "check_namespace", "check_tool_name", "identifier")
+__all__ = (
+    "GUEST_GLOBALS",
+    "INHERITED",
+    "NEVER",
+    "RESERVED_PREFIX",
+    "RESERVED_WORDS",
+    "check_namespace",
+    "check_tool_name",
+    "identifier",
+)
 
 RESERVED_PREFIX: Final = "__gloveport"
 """Names that start so belong to us."""
@@ -34,7 +43,15 @@ GUEST_GLOBALS: Final = frozenset(_GLOBALS.split())
 The same on every engine. Web APIs that are polyfills (`fetch`, `URL`, `setTimeout`) are not among them.
 """
 
-_NEVER: Final = frozenset({"__proto__", "constructor", "prototype"})
+_INHERITED = """
+    __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ hasOwnProperty isPrototypeOf propertyIsEnumerable
+    toLocaleString toString valueOf then toJSON
+"""
+INHERITED: Final = frozenset(_INHERITED.split())
+"""What a catalog's object has by itself, like every object, or what is asked of every object (`then`, `toJSON`)."""
+
+NEVER: Final = frozenset({"__proto__", "constructor", "prototype"})
+"""Names that no tool can have."""
 
 
 def identifier(name: str) -> str:
@@ -67,7 +84,7 @@ def check_tool_name(name: object, *, namespace: str | None) -> str:
     js_name = identifier(name)
     if js_name.startswith(RESERVED_PREFIX):
         raise ValueError(f"tool {name!r}: names that start with {RESERVED_PREFIX} are reserved")
-    if js_name in _NEVER:
+    if js_name in NEVER:
         raise ValueError(f"tool {name!r}: every JavaScript object has that name; choose another one")
     if namespace is None and js_name in GUEST_GLOBALS:
         raise ValueError(
@@ -85,6 +102,6 @@ def check_namespace(namespace: object) -> str | None:
         raise TypeError(f"`namespace` must be a string, not {namespace!r}")
     if not namespace or identifier(namespace) != namespace:
         raise ValueError(f"`namespace` must be a JavaScript identifier, not {namespace!r}")
-    if namespace in GUEST_GLOBALS or namespace in _NEVER or namespace.startswith(RESERVED_PREFIX):
+    if namespace in GUEST_GLOBALS or namespace in NEVER or namespace.startswith(RESERVED_PREFIX):
         raise ValueError(f"`namespace` must not be {namespace!r}: that name is taken")
     return namespace

@@ -30,8 +30,18 @@ _CLOCKS = {
 }
 
 
+_CATALOG = """\
+There are more tools than these. Find them with `await {where}search_tools("...")`; a tool that was found is called as \
+`await {object}.<name>({{...}})`, with one object argument. `await {where}describe_tool(name)` says what to put into it."""
+
+
 def describe_tools(
-    tools: Tools, *, namespace: str | None = None, limits: Limits | None = None, frozen_clock: bool = False
+    tools: Tools,
+    *,
+    namespace: str | None = None,
+    limits: Limits | None = None,
+    frozen_clock: bool = False,
+    tools_catalog: Any = None,
 ) -> str:
     """A block for the system prompt: the rules of a session, then each tool's signature, documentation and an example call.
 
@@ -40,18 +50,29 @@ def describe_tools(
         namespace: as for a session.
         limits: of the session, to be told to the model; `None`: none are told.
         frozen_clock: `Date.now()` never advances, not even with timers and tools.
+        tools_catalog: as for a session. The text says how to search it, and is of the same length whatever it holds.
 
     Raises `TypeError` and `ValueError` as a session does.
     """
-    return describe_specs(
-        build_specs(tools, namespace=namespace).values(), namespace=namespace, limits=limits, frozen_clock=frozen_clock
-    )
+    specs = build_specs(tools, namespace=namespace)
+    found: str | None = None
+    if tools_catalog is not None:
+        from .finders import session_catalog  # it describes tools with what is here
+
+        catalog = session_catalog(tools_catalog, specs, namespace)
+        specs, found = {**specs, **catalog.specs}, catalog.object
+    return describe_specs(specs.values(), namespace=namespace, limits=limits, frozen_clock=frozen_clock, catalog=found)
 
 
 def describe_specs(
-    specs: Iterable[ToolSpec], *, namespace: str | None = None, limits: Limits | None = None, frozen_clock: bool = False
+    specs: Iterable[ToolSpec],
+    *,
+    namespace: str | None = None,
+    limits: Limits | None = None,
+    frozen_clock: bool = False,
+    catalog: str | None = None,
 ) -> str:
-    """The same for tools that were checked before."""
+    """The same for tools that were checked before. `catalog` is the name of the catalog's object."""
     rules = _RULES.format(clock=_CLOCKS[frozen_clock], limits=f" {_limits(limits)}" if limits else "")
     declarations = Declarations()
     entries = [_entry(spec, declarations, namespace, limits) for spec in specs]
@@ -59,12 +80,15 @@ def describe_specs(
         return f"{rules}\n\nThere are no tools."
     types = "\n\n".join(declarations.texts())
     shared = f"Types:\n\n```ts\n{types}\n```\n\n" if types else ""
+    if catalog is not None:
+        entries.append(_CATALOG.format(object=catalog, where=f"{namespace}." if namespace else ""))
     return f"{rules}\n\n{shared}Tools:\n\n" + "\n\n".join(entries)
 
 
 def _entry(spec: ToolSpec, declarations: Declarations, namespace: str | None, limits: Limits | None) -> str:
     where = f"{namespace}." if namespace else ""
-    lines = [f"```ts\n{where}{Signature(spec, declarations)}\n```"]
+    signatures = spec.signatures or (str(Signature(spec, declarations)),)
+    lines = ["```ts", *(f"{where}{signature}" for signature in signatures), "```"]
     if spec.description.strip():
         lines.append(spec.description.strip())
     budget = spec.max_calls if spec.max_calls is not None else limits and limits.tool_budgets.get(spec.name)

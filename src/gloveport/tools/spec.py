@@ -48,7 +48,7 @@ class ToolSpec:
     description: str
     callable: Callable[..., Any]
     parameters: tuple[Parameter, ...]
-    """Of a Python tool. Empty for a schema tool."""
+    """Of a Python tool. A schema tool has them only if it is a Python function of a catalog: they are its object's properties."""
     input_schema: Schema
     """Schema of the one object argument of a schema tool; of a Python tool: its parameters as an object's properties."""
     output_schema: Schema | None
@@ -60,17 +60,21 @@ class ToolSpec:
     """It must not run at the same time as other calls."""
     max_calls: int | None = None
     """Calls over the session's life; `None`: no limit of its own."""
+    annotations: Mapping[str, Any] | None = None
+    """What is said of it for a policy."""
+    signatures: tuple[str, ...] = ()
+    """TypeScript signatures, where the schemas cannot say them."""
 
 
-def build_specs(tools: Tools, *, namespace: str | None = None) -> dict[str, ToolSpec]:
-    """Checks tools and gives them by JavaScript name, in the order they were given.
+def build_specs(tools: Tools, *, namespace: str | None = None, wanted: str = "tools") -> dict[str, ToolSpec]:
+    """Checks tools and gives them by JavaScript name, in the order they were given. `wanted` is what messages call them.
 
     Raises `TypeError` and `ValueError` that name the tool: for a set (no order), what is not callable, a required
     keyword-only parameter (JavaScript calls positionally), a reserved name, and two tools with the same JavaScript name.
     """
     namespace = check_namespace(namespace)
     specs: dict[str, ToolSpec] = {}
-    for name, tool in _pairs(tools):
+    for name, tool in _pairs(tools, wanted):
         spec = _spec(name, tool, namespace)
         other = specs.get(spec.js_name)
         if other is not None:
@@ -81,12 +85,12 @@ def build_specs(tools: Tools, *, namespace: str | None = None) -> dict[str, Tool
     return specs
 
 
-def _pairs(tools: Tools) -> Iterable[tuple[object, Any]]:
+def _pairs(tools: Tools, wanted: str) -> Iterable[tuple[object, Any]]:
     if isinstance(tools, Mapping):
         yield from tools.items()
         return
     if isinstance(tools, (str, bytes, AbstractSet)) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"`tools` must be a mapping of names to callables, or a list; not {type(tools).__name__}")
+        raise TypeError(f"`{wanted}` must be a mapping of names to callables, or a list; not {type(tools).__name__}")
     for tool in tools:
         yield _own_name(tool), tool
 
@@ -143,6 +147,7 @@ def _schema_spec(name: str, js_name: str, fields: Mapping[str, Any]) -> ToolSpec
         is_async=_is_async(function),
         sequential=bool(fields.get("sequential", False)),
         max_calls=_max_calls(name, fields.get("max_calls")),
+        annotations=_annotations(name, fields.get("annotations")),
     )
 
 
@@ -155,6 +160,12 @@ def _max_calls(name: str, value: Any) -> int | None:
     if value is None or (type(value) is int and value >= 0):
         return value
     raise ValueError(f"tool {name!r}: `max_calls` must be a number of calls, not {value!r}")
+
+
+def _annotations(name: str, value: Any) -> Mapping[str, Any] | None:
+    if value is None or isinstance(value, Mapping):
+        return cast("Mapping[str, Any] | None", value) or None
+    raise TypeError(f"tool {name!r}: `annotations` must be a mapping, not {value!r}")
 
 
 # ── Python functions ─────────────────────────────────────────────────────────────────────────────────────────────────

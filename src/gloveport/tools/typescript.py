@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from .declarations import Declarations, doc_comment, indented
 from .spec import Parameter, Tools, ToolSpec, build_specs
@@ -10,32 +11,49 @@ from .spec import Parameter, Tools, ToolSpec, build_specs
 __all__ = ("Signature", "stubs_of", "typescript_stubs")
 
 
-def typescript_stubs(tools: Tools, *, namespace: str | None = None) -> str:
+def typescript_stubs(tools: Tools, *, namespace: str | None = None, tools_catalog: Any = None) -> str:
     """The tools as the text of a `.d.ts` file: types that they share, then one function each.
 
     Args:
         tools: as for a session.
         namespace: the object that the tools are properties of; `None`: they are globals.
+        tools_catalog: as for a session. Only the functions that search it are declared, and its object.
 
     Raises `TypeError` and `ValueError` as a session does. No tools give the empty string.
     """
-    return stubs_of(build_specs(tools, namespace=namespace).values(), namespace=namespace)
+    specs = build_specs(tools, namespace=namespace)
+    if tools_catalog is None:
+        return stubs_of(specs.values(), namespace=namespace)
+    from .finders import session_catalog  # it describes tools with what is here
+
+    catalog = session_catalog(tools_catalog, specs, namespace)
+    return stubs_of({**specs, **catalog.specs}.values(), namespace=namespace, catalog=catalog.object)
 
 
-def stubs_of(specs: Iterable[ToolSpec], *, namespace: str | None = None) -> str:
-    """The same for tools that were checked before."""
+def stubs_of(specs: Iterable[ToolSpec], *, namespace: str | None = None, catalog: str | None = None) -> str:
+    """The same for tools that were checked before. `catalog` is the name of the catalog's object."""
     declarations = Declarations()
-    functions = [_function(spec, declarations, "" if namespace else "declare ") for spec in specs]
-    if namespace and functions:
+    prefix = "function " if namespace else "declare function "
+    functions = [_function(spec, declarations, "" if namespace and catalog else prefix) for spec in specs]
+    if catalog and namespace:  # one object for both, which a `namespace` of TypeScript could not say
+        methods = "\n\n".join(indented(function) for function in functions)
+        functions = [f"{_ANY_COMMENT}declare const {catalog}: {{\n{methods}\n}} & {_ANY_TOOL};"]
+    elif catalog:
+        functions.append(f"{_ANY_COMMENT}declare const {catalog}: {_ANY_TOOL};")
+    elif namespace and functions:
         body = "\n\n".join(indented(function) for function in functions)
         functions = [f"declare namespace {namespace} {{\n{body}\n}}"]
     return "".join(f"{text}\n\n" for text in [*declarations.texts(), *functions])[:-1]
 
 
+_ANY_COMMENT = "/** Every tool that a search found, by its name. */\n"
+_ANY_TOOL = "{\n  readonly [name: string]: (args?: Record<string, unknown>) => Promise<any>;\n}"
+
+
 def _function(spec: ToolSpec, declarations: Declarations, prefix: str) -> str:
-    signature = Signature(spec, declarations)
     comment = doc_comment(spec.description, one_line=spec.schema_tool)
-    return f"{comment}{prefix}function {signature};"
+    signatures = spec.signatures or (str(Signature(spec, declarations)),)
+    return comment + "\n".join(f"{prefix}{signature};" for signature in signatures)
 
 
 class Signature:

@@ -215,8 +215,9 @@ def open_request(
     namespace: str | None,
     tools: Sequence[str],
     bootstrap: str | None,
+    catalog: str | None = None,
 ) -> bytes:
-    """Installs the tools; once, on a fresh guest."""
+    """Installs the tools, and the object `catalog` whose every name is a call; once, on a fresh guest."""
     options = {
         "clock": clock_ms,
         "seed": str(seed),
@@ -224,6 +225,7 @@ def open_request(
         "namespace": namespace,
         "tools": list(tools),
         "bootstrap": bootstrap,
+        "catalog": catalog,
     }
     body = msgspec.json.encode(options)
     return b"O" + _U32.pack(len(body)) + body

@@ -47,6 +47,8 @@ class ToolScript(AbstractCapability[AgentDepsT]):
     tools: ToolSelector[Any] = "all"
     """Which tools become functions: all, names, metadata to match, or a predicate `(ctx, tool_def) -> bool`. External tools only if
     they are named or matched; tools that cannot, never: output tools, tool search, tools not revealed yet, tools that run code."""
+    tools_catalog: ToolSelector[Any] | None = None
+    """Which of those are found by search instead of being declared, so that the description stays small. `None`: none, and no search."""
     tool_name: str = "run_script"
     """The name of the tool that the model gets."""
     keep_tools: bool = False
@@ -160,6 +162,7 @@ class ToolScript(AbstractCapability[AgentDepsT]):
         """Puts the script tool in front of the agent's tools."""
         choice = Choice(
             tools=self.tools,
+            tools_catalog=self.tools_catalog,
             keep_tools=self.keep_tools,
             max_retries=self.max_retries,
             deferred_id=self.id if self.defer_loading else None,

@@ -15,9 +15,10 @@ from pydantic_ai.toolsets.abstract import ToolsetTool
 from ...policy import Limits
 from ...tools.names import identifier
 from ...tools.prompt import describe_tools
+from ...types import SchemaTool
 from .nested import Bridge
 
-__all__ = ("Catalog", "Descriptions", "is_eligible", "select", "tool_entries")
+__all__ = ("AgentTools", "Catalog", "Descriptions", "is_eligible", "select", "tool_entries")
 
 _CONTROL_KINDS: Final = frozenset({"tool-search", "capability-load"})
 
@@ -83,17 +84,27 @@ class Catalog:
 
     definitions: Mapping[str, ToolDefinition]
     namespace: str | None
+    searched: Mapping[str, ToolDefinition] | None = None
+    """Those that are found by search instead of being declared; `None`: no tools are searched."""
 
     @classmethod
-    def of(cls, tools: Mapping[str, ToolsetTool[Any]], namespace: str | None) -> Catalog:
-        """From the tools that were chosen."""
-        return cls({name: tool.tool_def for name, tool in tools.items()}, namespace)
+    def of(
+        cls,
+        tools: Mapping[str, ToolsetTool[Any]],
+        namespace: str | None,
+        searched: Mapping[str, ToolsetTool[Any]] | None = None,
+    ) -> Catalog:
+        """From the tools that were chosen, and those among them that are to be searched."""
+        declared = {name: tool.tool_def for name, tool in tools.items() if not searched or name not in searched}
+        found = None if searched is None else {name: tool.tool_def for name, tool in searched.items()}
+        return cls(declared, namespace, found)
 
     def describe(self, limits: Limits) -> str:
         """What the model is told. Raises `UserError` for names that cannot be functions."""
         entries = tool_entries(list(self.definitions), self.definitions, None)
         try:
-            text = describe_tools(entries, namespace=self.namespace, limits=limits)
+            found = None if self.searched is None else tool_entries(list(self.searched), self.searched, None)
+            text = describe_tools(entries, namespace=self.namespace, limits=limits, tools_catalog=found)
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"ToolScript: {error}. Leave the tool out with `tools=`, rename it, or set `namespace`."
@@ -105,6 +116,25 @@ class Catalog:
         """The functions that the code mentions and the session, which began with the `known` tools, does not have."""
         words = set(re.findall(r"[\w$]+", code))
         return [name for name in self.definitions if name not in known and identifier(name) in words]
+
+
+class AgentTools:
+    """The searched tools of a run as a source that sessions follow: a session is not bound to which they were when it began."""
+
+    name = "agent"
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._definitions: Mapping[str, ToolDefinition] = {}
+        self.version = 0
+        self.tools: list[SchemaTool] = []
+
+    def offer(self, definitions: Mapping[str, ToolDefinition]) -> None:
+        """The tools of a step."""
+        if definitions != self._definitions or not self.version:
+            entries = tool_entries(list(definitions), definitions, self._bridge)
+            self._definitions, self.tools = definitions, [SchemaTool(**entry) for entry in entries]
+            self.version += 1
 
 
 class Descriptions:

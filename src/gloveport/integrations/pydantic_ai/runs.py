@@ -12,6 +12,7 @@ import anyio
 from pydantic_ai.exceptions import ToolFailed
 
 from ...host.sandbox import AsyncAgentSandbox
+from .catalog import AgentTools
 from .ledger import Found, Ledger
 from .nested import Bridge
 from .sessions import Settings
@@ -34,6 +35,7 @@ class RunState:
         self.ledger = ledger
         self.tool_timeout = tool_timeout
         self.bridge = Bridge()
+        self.searched = AgentTools(self.bridge)
         self.verdicts: dict[str, Verdict] = {}
         self.failures = 0
         self._max_failures = max_failures

@@ -18,7 +18,7 @@ from ...errors import GloveportError, JournalError, JournalTooLarge, StoreConfli
 from ...host.sandbox import AsyncAgentSandbox
 from ...types import Done, Failed, Step, ToolCall, json_data
 from . import history, results
-from .catalog import Catalog, tool_entries
+from .catalog import AgentTools, Catalog, tool_entries
 from .ledger import Conversation, Found, Held, Unreadable, Waiting
 from .nested import EndRun, NestedCalls, deferral
 from .runs import RunState
@@ -37,6 +37,10 @@ class Script:
         self._run = run
         self._ctx = ctx
         self._catalog = catalog
+        self._searched: AgentTools | None = None
+        if catalog.searched is not None:
+            self._searched = run.searched
+            run.searched.offer(catalog.searched)
         self._manager = manager
         self._id = ctx.tool_call_id or ""
         self._conversation = history.conversation_of(ctx)
@@ -126,7 +130,12 @@ class Script:
         state = self._state
         try:
             state.blob, made = await roll_back(
-                self._run.settings, self._entries(state), state.blob, self._run.ledger.key, self._binding
+                self._run.settings,
+                self._entries(state),
+                state.blob,
+                self._run.ledger.key,
+                self._binding,
+                self._searched,
             )
             state.spent = max(state.spent, state.earlier + made)
         except JournalError as error:
@@ -147,13 +156,18 @@ class Script:
             raise results.lost(self._run.tool, "there is no record of it")
         else:
             state.tools, state.earlier = list(self._catalog.definitions), state.spent
-            session = fresh_session(self._run.settings, self._entries(state), state)
+            session = fresh_session(self._run.settings, self._entries(state), state, self._searched)
         self._run.adopt(session, self._conversation, self._found)
         return session
 
     async def _load(self, state: Conversation) -> AsyncAgentSandbox:
         return await load_session(
-            self._run.settings, self._entries(state), state.blob, self._run.ledger.key, self._binding
+            self._run.settings,
+            self._entries(state),
+            state.blob,
+            self._run.ledger.key,
+            self._binding,
+            self._searched,
         )
 
     def _entries(self, state: Conversation) -> list[dict[str, Any]]:

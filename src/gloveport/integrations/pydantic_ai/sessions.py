@@ -10,6 +10,7 @@ from ...errors import JournalError, ToolError
 from ...host.sandbox import AsyncAgentSandbox
 from ...policy import Isolation, Limits, SandboxMode
 from ...types import Failed
+from .catalog import AgentTools
 from .ledger import Conversation
 
 __all__ = ("Settings", "fresh_session", "load_session", "roll_back")
@@ -46,11 +47,11 @@ class Settings:
 
 
 def fresh_session(
-    settings: Settings, tools: Sequence[Mapping[str, Any]], conversation: Conversation
+    settings: Settings, tools: Sequence[Mapping[str, Any]], conversation: Conversation, searched: AgentTools | None
 ) -> AsyncAgentSandbox:
     """A new session, with what is left of the conversation's budgets. It starts with its first script."""
     limits = settings.limits
-    names = {str(tool["name"]) for tool in tools}
+    names = {str(tool["name"]) for tool in tools} | {tool.name for tool in (searched.tools if searched else ())}
     left = {
         tool: max(0, most - conversation.used.get(tool, 0))
         for tool, most in limits.tool_budgets.items()
@@ -64,6 +65,7 @@ def fresh_session(
         max_pause=limits.max_pause,
         max_output_bytes=limits.max_output_bytes,
         max_result_bytes=limits.max_result_bytes,
+        tools_catalog=searched,
         **settings.options(),
     )
 
@@ -74,6 +76,7 @@ async def load_session(
     blob: bytes,
     key: bytes,
     binding: bytes,
+    searched: AgentTools | None,
     *,
     max_pause: float | None = None,
 ) -> AsyncAgentSandbox:
@@ -84,18 +87,24 @@ async def load_session(
         list(tools),
         associated_data=binding,
         max_pause=settings.limits.max_pause if max_pause is None else max_pause,
+        tools_catalog=searched,
         **settings.options(),
     )
 
 
 async def roll_back(
-    settings: Settings, tools: Sequence[Mapping[str, Any]], blob: bytes, key: bytes, binding: bytes
+    settings: Settings,
+    tools: Sequence[Mapping[str, Any]],
+    blob: bytes,
+    key: bytes,
+    binding: bytes,
+    searched: AgentTools | None,
 ) -> tuple[bytes, int]:
     """A dump of a paused session as it was before the script that waits, and its calls so far. They stay charged.
 
     A pause that is over its limit ends in a rollback; so the session is loaded with next to no time to wait.
     """
-    session = await load_session(settings, tools, blob, key, binding, max_pause=_NO_PAUSE)
+    session = await load_session(settings, tools, blob, key, binding, searched, max_pause=_NO_PAUSE)
     try:
         if session.pending is not None:
             step = await session.resume(session.pending, error=ToolError("nobody waits for this script any more"))

@@ -26,6 +26,7 @@ class Choice:
     """Which tools, and what is beside them."""
 
     tools: ToolSelector[Any]
+    tools_catalog: ToolSelector[Any] | None
     keep_tools: bool
     max_retries: int
     deferred_id: str | None
@@ -64,7 +65,8 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
         chosen = await select(ctx, choice.tools, tools)
         self._check(tools)
         shown = tools if choice.keep_tools else {name: tool for name, tool in tools.items() if name not in chosen}
-        catalog = Catalog.of(chosen, self.run.settings.namespace)
+        searched = None if choice.tools_catalog is None else await select(ctx, choice.tools_catalog, chosen)
+        catalog = Catalog.of(chosen, self.run.settings.namespace, searched)
         return {**shown, self.run.tool: self._script_tool(catalog, tools)}
 
     def _check(self, tools: Mapping[str, ToolsetTool[AgentDepsT]]) -> None:
