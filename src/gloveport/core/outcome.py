@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,7 +12,7 @@ from .. import errors
 from ..types import Failed, json_data
 from ..wire.messages import FailMessage, Log, Tail
 
-__all__ = ("Output", "clean", "failed", "guest_error", "json_size")
+__all__ = ("Output", "clean", "failed", "guest_error", "json_size", "stream_name")
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls but tab and newline: terminals obey them
@@ -21,6 +21,11 @@ _UNSAFE: Final = re.compile(
     "\ufe00-\ufe0f\ufff9-\ufffb\U000e0000-\U000e0fff"  # variation selectors, annotations, tag characters
     "\ud800-\udfff]"  # lone surrogates: no UTF-8 form
 )
+
+
+def stream_name(number: int) -> Literal["stdout", "stderr"]:
+    """What people call the stream of a console message."""
+    return "stderr" if number == 2 else "stdout"
 
 
 def clean(text: str) -> str:

@@ -11,7 +11,7 @@ from ..wire.messages import Call, DoneMessage, FailMessage, Idle, Log, Message, 
 from .commands import Compiled, OpenCall
 from .discovery import Refusal
 from .journal import Digest, Ran, Record, Settled
-from .outcome import Output
+from .outcome import Output, stream_name
 from .saved import SavedRun
 
 __all__ = ("Run",)
@@ -102,17 +102,22 @@ class Run:
         messages: list[Message],
         admit: Callable[[str], Refusal | None],
         console: Callable[[str, str], None] | None,
+        observe: Callable[[Message, str | None], None] | None = None,
     ) -> None:
-        """Take in the messages of a step. `admit(tool)` charges a call, or says why it is refused."""
+        """Take in the messages of a step. `admit(tool)` charges a call, or says why it is refused.
+
+        `observe` is told of each message, with the line that became of a console call; not of calls that are refused.
+        """
         self.digest.add(messages)
         self.idle = None
         for message in messages:
+            line = None
             if isinstance(message, Call):
                 self._call(message, admit)
             elif isinstance(message, Log):
                 line = self.output.add(message)
                 if console is not None and line is not None:
-                    console("stderr" if message.s == 2 else "stdout", line)
+                    console(stream_name(message.s), line)
             elif isinstance(message, Tail):
                 self.output.end(message)
             elif isinstance(message, Idle):
@@ -121,6 +126,8 @@ class Run:
                 raise ProtocolViolation("a guest ended a run twice")
             else:
                 self.finished = message
+            if observe is not None:
+                observe(message, line)
         if self.finished is not None and (self.open or self.refused):
             raise ProtocolViolation("a guest ended a run with calls open")
         if self.finished is None and self.idle is None:

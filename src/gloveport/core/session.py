@@ -53,7 +53,8 @@ from .commands import (
     Step,
 )
 from .discovery import CatalogTools, Refusal, ToolInfo
-from .durable import DurableSession, Steps, request_parts
+from .durable import Steps, request_parts
+from .observed import ObservedSession
 from .outcome import Output, clean, failed, guest_error, json_size
 from .plain import AsWritten, is_plain
 from .run import Run
@@ -81,7 +82,7 @@ class _Fatal(Exception):
         self.error = error
 
 
-class Session(DurableSession):
+class Session(ObservedSession):
     """The state machine. Methods that return `Steps` are generators for a driver; the others decide at once."""
 
     def __init__(
@@ -95,8 +96,7 @@ class Session(DurableSession):
         sequential: bool = False,
         catalog: CatalogTools | None = None,
     ) -> None:
-        super().__init__(session_id, identity, limits, [tool.js_name for tool in tools.values()], catalog)
-        self.tools = tools
+        super().__init__(session_id, identity, limits, tools, catalog)
         names = {tool.name for tool in tools.values()}
         if catalog is not None:
             names.update(filter(catalog.covers, self.budget.tool_limits))
@@ -130,7 +130,7 @@ class Session(DurableSession):
         self.check_open()
         if self.run is not None:
             call = self._pending_call
-            name = self._tool(call.name).name if call else "a tool"
+            name = self.tool(call.name).name if call else "a tool"
             raise SessionPausedError(f"the session is paused at `{name}`: answer session.pending with resume() first")
 
     def check_step(self, step: ToolCall) -> None:
@@ -143,10 +143,10 @@ class Session(DurableSession):
         call = self._pending_call
         if call is None:
             raise NotPausedError("the session does not wait at a tool call; start() a run first")
-        if call.id + self.ids_lost != step.call_id or self._tool(call.name).name != step.name:
+        if call.id + self.ids_lost != step.call_id or self.tool(call.name).name != step.name:
             raise StaleStepError(
                 f"call {step.call_id} of `{step.name}` is not the one that the session waits at: "
-                f"that is call {call.id + self.ids_lost} of `{self._tool(call.name).name}` (session.pending)"
+                f"that is call {call.id + self.ids_lost} of `{self.tool(call.name).name}` (session.pending)"
             )
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,8 +176,9 @@ class Session(DurableSession):
         error = RuntimeTimeout(
             f"nobody answered the call within max_pause ({self.limits.max_pause:g} s); the run was rolled back"
         )
-        self._expired = failed(error, self.run.output)
-        self.lose(self.run, error)
+        run, self._expired = self.run, failed(error, self.run.output)
+        self.lose(run, error)
+        self.tell_ended(run, self._expired)
 
     def _guard(self, body: Steps, then: Callable[[Run], Steps]) -> Steps:
         """Perform a part of a run; whatever ends it early rolls back, and nothing but its result is lost."""
@@ -198,7 +199,9 @@ class Session(DurableSession):
             raise
         except BaseException:
             if self.run is not None:
-                self.lose(self.run, RunCancelled("the caller cancelled the run"))
+                run, error = self.run, RunCancelled("the caller cancelled the run")
+                self.lose(run, error)
+                self.tell_ended(run, failed(error, run.output))
                 yield Cancel()
                 yield Release()
             raise
@@ -211,7 +214,9 @@ class Session(DurableSession):
             self.live = False
             return failed(error, None)
         self.lose(run, error)
-        return failed(error, run.output)
+        end = failed(error, run.output)
+        self.tell_ended(run, end)
+        return end
 
     def _begin(self, source: str, ask: frozenset[str] | None) -> Steps:
         self._expired = None
@@ -225,6 +230,7 @@ class Session(DurableSession):
             return failed(self._syntax_error(error, source), None)
         yield from self.revive()
         run = self._new_run(source, ask, compiled)
+        self.tell_started(run)
         request = wire.run_request(run.number, Output.guest_cap(self.limits.max_output_bytes), compiled.code)
         yield from self._step(run, request)
         return run
@@ -246,6 +252,7 @@ class Session(DurableSession):
             self.runs -= 1
             self.run = None
             return None
+        self.tell_started(run)
         run.record(request)
         self._take(run, reply)
         return run
@@ -321,11 +328,7 @@ class Session(DurableSession):
                 waited = 0.0
 
     def _sequential(self, js_name: str) -> bool:
-        return self._tool(js_name).sequential
-
-    def _tool(self, call_name: str) -> ToolInfo:
-        """The tool of a call that was admitted."""
-        return self.tools.get(call_name) or self.discovery.info(call_name)
+        return self.tool(js_name).sequential
 
     @staticmethod
     def _timer_left(run: Run, waited: float) -> float | None:
@@ -369,6 +372,7 @@ class Session(DurableSession):
                 self._issue(answer.payload)
             else:
                 self.discovery.learn(call.name, answer.payload)
+            self.tell_answered(run, answer.call_id, self.tool(call.name).name, answer.ok)
             requests.append(wire.answer_request(waited * 1000, answer.call_id, answer.ok, answer.payload))
             waited = 0.0
         yield from self._steps(run, requests)
@@ -422,7 +426,7 @@ class Session(DurableSession):
             output = [message for message in output if not isinstance(message, wire.Idle)] + idles[-1:]
             if any(isinstance(message, (wire.DoneMessage, wire.FailMessage)) for message in output):
                 output = [message for message in output if not isinstance(message, wire.Idle)]
-        run.take(output, self._admit, self.console)
+        run.take(output, self._admit, self.console, None if self.tell is None else self.observe)
 
     def _keep_output(self, run: Run, output: Iterable[wire.Message]) -> None:
         for message in output:
@@ -446,7 +450,7 @@ class Session(DurableSession):
         run, most = self.run, self.limits.max_host_calls
         if run is not None and most is not None and sum(run.charged.values()) >= most:
             return Refusal("ToolBudgetError", f"no tool call is left in this run: `max_host_calls` allows {most}")
-        over = self.budget.charge(self._tool(js_name).name)
+        over = self.budget.charge(self.tool(js_name).name)
         return None if over is None else Refusal("ToolBudgetError", over)
 
     def _tool_call(self, call: OpenCall) -> ToolCall:
@@ -454,7 +458,7 @@ class Session(DurableSession):
         while arguments and arguments[-1] is UNDEFINED:
             arguments.pop()
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
-        return ToolCall(self._tool(call.name).name, plain, call.id + self.ids_lost)
+        return ToolCall(self.tool(call.name).name, plain, call.id + self.ids_lost)
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:
@@ -486,6 +490,7 @@ class Session(DurableSession):
             run.finished = yield from self._located(run, run.finished)
         step = self._outcome(run)
         self.commit(run, step.status)
+        self.tell_ended(run, step)
         if run.requests is None or self.tail_is_long():
             try:
                 yield from self.checkpoint()

@@ -7,6 +7,7 @@ import datetime as dt
 import secrets
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -23,6 +24,7 @@ from ..tools.prompt import describe_specs
 from ..tools.typescript import stubs_of
 from ..types import Done, Failed, Step, ToolCall
 from .driver import Driver
+from .events import EventHub, EventStream
 from .options import Clock, Options, SessionOptions, Tools, build_options
 from .reaper import pause_reaper
 
@@ -82,6 +84,7 @@ class BaseSandbox(Generic[D]):
         )
         self._driver = self._make_driver(options)
         self._use = threading.Lock()
+        self._hub: EventHub | None = None
         self._paused_at = 0.0
         self._pause_token = 0
 
@@ -145,6 +148,20 @@ class BaseSandbox(Generic[D]):
         """The worker's process id, while there is one."""
         link = self._driver.link
         return None if link is None else link.pid
+
+    def events(self) -> EventStream:
+        """What happens from now on, for one listener: runs, console output, tool calls (see `gloveport.events`).
+
+        The stream is an iterator and an async iterator, and ends when the session is closed. Output comes when the code
+        waits or ends, not while it computes. A listener that falls 10,000 events behind misses the oldest, and is told how many.
+        """
+        if self._hub is None:
+            hub = self._hub = EventHub()
+            self._core.tell = hub.tell
+            weakref.finalize(self, hub.close)  # a session that is dropped without close()
+            if self._core.closed:
+                hub.close()
+        return self._hub.open()
 
     def is_closed(self) -> bool:
         """Whether the session is closed."""
@@ -247,19 +264,22 @@ class BaseSandbox(Generic[D]):
         return self._driver.bridge.failure(step.call_id, error)
 
     @contextmanager
-    def _observed(self, name: Span) -> Generator[Callable[[Step | None], None]]:
-        """A span around an operation; yields what it is told the outcome with."""
+    def _observed(self, name: Span) -> Generator[Callable[[Step | bytes], None]]:
+        """A span around an operation; yields what it is told the outcome with: a step, or the blob of a dump."""
         before = self._core.budget.made
-        with span(name, engine=self._core.identity.engine, isolation=self._options.engine.isolation) as current:
+        with span(name, engine=self._core.identity.engine, isolation=self._options.engine.isolation) as seen:
+            self._driver.traced = seen is not None and seen.recording
 
-            def tell(step: Step | None) -> None:
-                if current is None:
+            def tell(outcome: Step | bytes) -> None:
+                if seen is None:
                     return
-                current.set_attribute("gloveport.tool_calls", self._core.budget.made - before)
-                if step is not None:
-                    current.set_attribute("gloveport.status", "Paused" if isinstance(step, ToolCall) else step.status)
-                if isinstance(step, Failed):
-                    current.set_attribute("gloveport.error_code", getattr(step.error, "code", "error"))
+                if isinstance(outcome, bytes):
+                    seen.size = len(outcome)
+                    return
+                seen.calls = self._core.budget.made - before
+                paused = isinstance(outcome, ToolCall)
+                code = getattr(outcome.error, "code", "error") if isinstance(outcome, Failed) else None
+                seen.outcome("Paused" if paused else outcome.status, code)
 
             yield tell
 
@@ -335,8 +355,13 @@ class BaseSandbox(Generic[D]):
         child = self._made(self._options.with_identity(self._core.identity, limits))
         return child, branch, secrets.randbits(64) if reseed else None
 
+    def _end_events(self) -> None:
+        if self._hub is not None:
+            self._hub.close()
+
     def _shut(self) -> None:
         self._core.close()
+        self._end_events()
         self._driver.cancel()
         self._driver.release()
 

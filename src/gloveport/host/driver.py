@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ..core.commands import Answer, Cancel, Compiled, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay, Step
 from ..engines.wasm.link import Link
+from ..telemetry import end_call, start_call
 from ..tools.bridge import Prepared, ToolBridge
 
 __all__ = ("GUEST_COMMANDS", "Compiler", "Driver", "Engine")
@@ -47,6 +48,8 @@ class Driver:
         self.link: Link | None = None
         self.pausing = False
         """Whether the run under way can pause."""
+        self.traced = False
+        """Whether anybody sees spans of its calls."""
         self._tool_timeout = tool_timeout
         self._running: dict[int, Prepared] = {}
         """What has no answer yet. A rollback sets call ids back, so it is the object that tells a late answer from a wanted one."""
@@ -62,6 +65,8 @@ class Driver:
         if isinstance(prepared, Answer):
             self._ready.append(prepared)
             return
+        if self.traced:
+            prepared.span = start_call(prepared.spec.name)
         if self._tool_timeout:
             prepared.deadline = time.monotonic() + self._tool_timeout
         self._running[call.id] = prepared
@@ -76,6 +81,7 @@ class Driver:
         if self._running.get(prepared.call_id) is not prepared:
             return False
         del self._running[prepared.call_id]
+        end_call(prepared.span, ok=error is None)
         if error is None:
             self._ready.append(self.bridge.answer(prepared.call_id, prepared.spec.name, value))
         else:
@@ -148,5 +154,6 @@ class Driver:
 
 def _stop(prepared: Prepared) -> None:
     """Cancel an awaited tool. A sync one cannot be stopped: it is left behind on its thread."""
+    end_call(prepared.span, ok=False)
     if prepared.handle is not None:
         prepared.handle.cancel()

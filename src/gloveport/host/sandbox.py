@@ -98,8 +98,10 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     async def dump(self, key: bytes, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
         """The session as one sealed blob. See `AgentSandbox.dump`."""
-        with self._exclusive(), self._observed("gloveport.dump"):
-            return self._sealed(await self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
+        with self._exclusive(), self._observed("gloveport.dump") as tell:
+            blob = self._sealed(await self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
+            tell(blob)
+            return blob
 
     @classmethod
     async def load(
@@ -129,7 +131,8 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     async def _restored(self, saved: Any) -> Self:
         try:
-            await self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
+            with self._observed("gloveport.load"):
+                await self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
         except BaseException:
             self._shut()
             raise
@@ -156,6 +159,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
                 self._shut()
         except SessionBusyError:
             self._core.closed = True
+            self._end_events()
             link = self._driver.link
             if link is not None:
                 link.abort()

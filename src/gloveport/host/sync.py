@@ -110,8 +110,10 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         `journal=True` embeds the record of everything that happened, with which a later release can load the session even when it
         no longer has this guest build. Signed, not encrypted: it holds code, heap and tool results in clear.
         """
-        with self._exclusive(), self._observed("gloveport.dump"):
-            return self._sealed(self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
+        with self._exclusive(), self._observed("gloveport.dump") as tell:
+            blob = self._sealed(self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
+            tell(blob)
+            return blob
 
     @classmethod
     def load(
@@ -145,7 +147,8 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
 
     def _restored(self, saved: Any) -> Self:
         try:
-            self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
+            with self._observed("gloveport.load"):
+                self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
         except BaseException:
             self._shut()
             raise
@@ -176,6 +179,7 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
                 self._shut()
         except SessionBusyError:
             self._core.closed = True
+            self._end_events()
             link = self._driver.link
             if link is not None:
                 link.abort()

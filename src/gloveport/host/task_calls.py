@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from ..core.commands import Awaited
@@ -38,13 +38,13 @@ class TaskCalls(Driver):
         tool_threads().submit(prepared.invoke, deliver)
 
     def _start_task(
-        self, loop: asyncio.AbstractEventLoop, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]
+        self, loop: asyncio.AbstractEventLoop, prepared: Prepared, function: Callable[[], Awaitable[Any]]
     ) -> None:
-        prepared.handle = loop.create_task(self._run_tool(prepared, coroutine))
+        prepared.handle = loop.create_task(self._run_tool(prepared, function))
 
-    async def _run_tool(self, prepared: Prepared, coroutine: Coroutine[Any, Any, Any]) -> None:
+    async def _run_tool(self, prepared: Prepared, function: Callable[[], Awaitable[Any]]) -> None:
         try:
-            value, error = await coroutine, None
+            value, error = await function(), None
         except BaseException as raised:
             value, error = None, raised
         self.arrived(prepared, value, error)
@@ -52,7 +52,7 @@ class TaskCalls(Driver):
     def arrived(self, prepared: Prepared, value: Any, error: BaseException | None) -> None:
         if error is None and asyncio.iscoroutine(value):  # a plain function that returned a coroutine
             if self._running.get(prepared.call_id) is prepared:
-                self._start_task(asyncio.get_running_loop(), prepared, value)
+                self._start_task(asyncio.get_running_loop(), prepared, lambda: value)
             else:
                 value.close()
             return
@@ -65,7 +65,7 @@ class TaskCalls(Driver):
         end = began + timeout
         loop = asyncio.get_running_loop()
         for prepared in self._unstarted:
-            self._start_task(loop, prepared, prepared.invoke())
+            self._start_task(loop, prepared, prepared.invoke)
         self._unstarted.clear()
         while not self._ready:
             left = self.patience(end - time.monotonic())

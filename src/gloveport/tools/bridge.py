@@ -20,6 +20,7 @@ from ..errors import (
     ToolTimeoutError,
     ValueCrossingError,
 )
+from ..telemetry import enter_call
 from ..types import ToolCall
 from ..wire.values import decode_arguments, encode
 from .binding import bind_arguments
@@ -35,7 +36,7 @@ _MAX_MESSAGE: Final = 4000
 class Prepared:
     """A call that is ready to be made."""
 
-    __slots__ = ("arguments", "call_id", "deadline", "handle", "keywords", "spec")
+    __slots__ = ("arguments", "call_id", "deadline", "handle", "keywords", "span", "spec")
 
     def __init__(self, call_id: int, spec: ToolSpec, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         self.call_id = call_id
@@ -46,9 +47,13 @@ class Prepared:
         """When it is late (`time.monotonic`); 0 without a limit."""
         self.handle: Any = None
         """What can be cancelled, for a tool that is awaited."""
+        self.span: Any = None
+        """For whoever watches its calls."""
 
     def invoke(self) -> Any:
-        """Call the tool: its value, or for an async tool its coroutine."""
+        """Call the tool: its value, or for an async tool its coroutine. In a context of its own."""
+        if self.span is not None:
+            enter_call(self.span)
         return self.spec.callable(*self.arguments, **self.keywords)
 
 
