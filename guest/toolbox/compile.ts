@@ -29,14 +29,14 @@ interface JavaScript {
   origin: (offset: number) => number;
 }
 
-/** Compiles a session's code. Throws `CompileFailure`. */
-export function compile(sent: string): Compiled {
+/** Compiles a session's code; `finish` may change its text, but not its lines. Throws `CompileFailure`. */
+export function compile(sent: string, finish = (text: string, _body: Body) => text): Compiled {
   return locating(sent, (source) => {
     const { text, body, map, origin } = toJavaScript(source);
     return relocating(origin, () => {
       refuseReserved(text, body.statements);
       const bindings = topLevelBindings(body.statements);
-      return { code: emit(text, body.strict, bindings), names: bindings.map(({ name }) => name), map };
+      return { code: emit(finish(text, body), body.strict, bindings), names: bindings.map(({ name }) => name), map };
     });
   });
 }

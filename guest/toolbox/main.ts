@@ -6,6 +6,7 @@
  */
 
 import { compile, CompileFailure, locating } from "./compile.ts";
+import { returnLast } from "./wrapper.ts";
 import { checkDeclarations, isModule } from "./explain.ts";
 
 const PROTOCOL = 1;
@@ -20,6 +21,8 @@ function answer({ op, source }: Request): Record<string, unknown> {
   switch (op) {
     case "compile":
       return { ...compile(source) };
+    case "script":
+      return { ...compile(source, returnLast) };
     case "module_kind":
       return { kind: locating(source, (code) => isModule(code) ? "module" : "session") };
     case "declarations":

@@ -174,6 +174,17 @@ export function emit(body: string, strict: boolean, bindings: Binding[]): string
   return `${OPEN}${directive}${PUBLISH}({__proto__:null${entries.join("")}});${PUBLISH}=void 0;\n${body}${CLOSE}`;
 }
 
+/**
+ * A script's value is that of its last statement, if that is an expression (and no directive). Columns on its line move by
+ * the length of `return `.
+ */
+export function returnLast(text: string, { statements }: Body): string {
+  const last = statements.at(-1);
+  if (last?.type !== "ExpressionStatement" || "directive" in last && last.directive) return text;
+  const at = offsetOf(last);
+  return `${text.slice(0, at)}return ${text.slice(at)}`;
+}
+
 /** Offset in a body of an acorn node that was parsed inside the wrapper. */
 export function offsetOf(node: acorn.Node): number {
   return node.start - OPEN.length - 1;

@@ -362,6 +362,24 @@ static int op_reseed(reader *r)
     return ST_OK;
 }
 
+/* One more tool, as a global: between runs only. */
+static int op_bind(reader *r)
+{
+    uint32_t n;
+    const uint8_t *text = take_text(r, &n);
+    if (r->bad || !session.configured || session.active)
+        return ST_MALFORMED;
+    JSValue name = JS_NewStringLen(ctx, (const char *)text, n);
+    int done = JS_IsException(name) ? -1 : tool_install(ctx->global_obj, name, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    if (done < 0 || reserve_name(name) < 0) {
+        JS_FreeValue(ctx, name);
+        JS_FreeValue(ctx, JS_GetException(ctx));
+        return ST_OUT_OF_MEMORY;
+    }
+    JS_FreeValue(ctx, name);
+    return ST_OK;
+}
+
 static int op_collect(void)
 {
     JS_RunGC(rt);
@@ -388,6 +406,7 @@ EXPORT("step") int step(uint32_t n)
         case 'A': status = op_answer(&r); break;
         case 'T': status = op_time(&r); break;
         case 'E': status = op_reseed(&r); break;
+        case 'B': status = op_bind(&r); break;
         case 'G': status = n == 1 ? op_collect() : ST_MALFORMED; break;
         }
     in_reset(n);

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ValueCrossingError,
         WorkerCrashed,
     )
+    from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
     from .tools.catalog import ToolCatalog
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
+    "IsolatedRuntime": "host.runtime",
     "ToolCatalog": "tools.catalog",
     "describe_tools": "tools.prompt",
     "typescript_stubs": "tools.typescript",
@@ -74,6 +76,7 @@ __all__ = (
     "ExecutionResult",
     "Failed",
     "GloveportError",
+    "IsolatedRuntime",
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",

@@ -90,6 +90,8 @@ class Compile:
     """→ `Compiled`, or throws `CompileError`."""
 
     source: str
+    script: bool = False
+    """Its value is that of its last statement, if that is an expression."""
 
 
 @dataclasses.dataclass(slots=True)

@@ -10,6 +10,7 @@ import msgspec
 from ..errors import (
     ImageError,
     JournalError,
+    MemoryLimitExceeded,
     ProtocolViolation,
     ReplayDivergence,
     RunError,
@@ -308,7 +309,10 @@ class DurableSession:
 
     def reseed(self, seed: int) -> Steps:
         """Start a new random stream in this (forked) session."""
-        request = wire.reseed_request(seed)
+        yield from self.ask_guest(wire.reseed_request(seed))
+
+    def ask_guest(self, request: bytes) -> Steps:
+        """A request that changes the guest and is no part of what its code does; kept for rollbacks."""
         yield from self._whole(self._ask_guest(request))
         if self.run is not None:
             self.run.record(request)
@@ -319,7 +323,11 @@ class DurableSession:
 
     def _ask_guest(self, request: bytes) -> Steps:
         yield from self.revive()
-        yield Step(request, HOUSEKEEPING)
+        reply = yield Step(request, HOUSEKEEPING)
+        if reply.status != wire.OK:
+            self.live = False
+            yield Release()
+            raise MemoryLimitExceeded("the guest has no memory left for that; nothing was changed")
 
     def close(self) -> None:
         """Close for good; the driver releases the guest."""

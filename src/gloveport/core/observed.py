@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from .. import events
 from ..policy import Limits
@@ -25,7 +25,7 @@ class ObservedSession(DurableSession):
         session_id: str,
         identity: Identity,
         limits: Limits,
-        tools: Mapping[str, ToolInfo],
+        tools: dict[str, ToolInfo],
         catalog: CatalogTools | None,
     ) -> None:
         super().__init__(session_id, identity, limits, [tool.js_name for tool in tools.values()], catalog)

@@ -12,7 +12,7 @@ as much to replay or has grown large.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final, NoReturn
 
 import msgspec
@@ -91,7 +91,7 @@ class Session(ObservedSession):
         session_id: str,
         identity: Identity,
         limits: Limits,
-        tools: Mapping[str, ToolInfo],
+        tools: dict[str, ToolInfo],
         console: Callable[[str, str], None] | None = None,
         sequential: bool = False,
         catalog: CatalogTools | None = None,
@@ -149,12 +149,18 @@ class Session(ObservedSession):
                 f"that is call {call.id + self.ids_lost} of `{self.tool(call.name).name}` (session.pending)"
             )
 
+    def bind(self, tool: ToolInfo) -> Steps:
+        """One more tool, as a global."""
+        self.check_idle()
+        yield from self.ask_guest(wire.bind_request(tool.js_name))
+        self.tools[tool.js_name] = tool
+
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, source: str) -> Steps:
-        """Run to the end with the real tools. → `Done | Failed`"""
+    def execute(self, source: str, *, script: bool = False) -> Steps:
+        """Run to the end with the real tools. As a `script` it gives the value of its last expression. → `Done | Failed`"""
         self.check_idle()
-        return (yield from self._guard(self._begin(source, frozenset()), self._work))
+        return (yield from self._guard(self._begin(source, frozenset(), script), self._work))
 
     def start(self, source: str, ask: frozenset[str] | None = None) -> Steps:
         """Run to the first tool call, or with `ask` to the first call that is held. → `ToolCall | Done | Failed`"""
@@ -218,14 +224,14 @@ class Session(ObservedSession):
         self.tell_ended(run, end)
         return end
 
-    def _begin(self, source: str, ask: frozenset[str] | None) -> Steps:
+    def _begin(self, source: str, ask: frozenset[str] | None, script: bool = False) -> Steps:
         self._expired = None
-        if self.plain_first and is_plain(source):
+        if self.plain_first and not script and is_plain(source):
             run = yield from self._begin_plain(source, ask)
             if run is not None:
                 return run
         try:
-            compiled = yield Compile(source)
+            compiled = yield Compile(source, script)
         except CompileError as error:
             return failed(self._syntax_error(error, source), None)
         yield from self.revive()

@@ -56,7 +56,7 @@ class AsyncDriver(TaskCalls):
         if kind is Await:
             return await self.wait(command.timeout)
         if kind is Compile:
-            return await self.compiler.compile_async(command.source)
+            return await self.compiler.compile_async(command.source, script=command.script)
         if kind is Boot:
             self.release()
             self.link = await self.engine.open_async()

@@ -74,7 +74,7 @@ class Options:
 
     limits: Limits
     identity: Identity
-    specs: Mapping[str, ToolSpec]
+    specs: dict[str, ToolSpec]
     bridge: ToolBridge
     engine: WasmEngine
     compiler: Any

@@ -54,7 +54,7 @@ class SyncDriver(ThreadCalls):
         if kind is Await:
             return self.wait(command.timeout)
         if kind is Compile:
-            return self.compiler.compile(command.source)
+            return self.compiler.compile(command.source, script=command.script)
         if kind is Boot:
             self.release()
             self.link = self.engine.open()

@@ -62,7 +62,7 @@ class ToolBridge:
 
     def __init__(
         self,
-        specs: Mapping[str, ToolSpec],
+        specs: dict[str, ToolSpec],
         *,
         namespace: str | None = None,
         redact: bool = True,
@@ -75,6 +75,10 @@ class ToolBridge:
         self._redact = redact
         self._expose = expose
         self._catalog = catalog
+
+    def add(self, spec: ToolSpec) -> None:
+        """One more tool."""
+        self.specs[spec.js_name] = self._by_name[spec.name] = spec
 
     def prepare(self, call: OpenCall) -> Prepared | Answer:
         """Decode and bind the arguments; an `Answer` when they do not fit."""

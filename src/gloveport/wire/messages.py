@@ -27,6 +27,7 @@ __all__ = (
     "Reply",
     "Tail",
     "answer_request",
+    "bind_request",
     "decode_output",
     "decode_reply",
     "open_request",
@@ -251,6 +252,12 @@ def answer_request(advance_ms: float, call_id: int, ok: bool, payload: bytes) ->
 def tick_request(advance_ms: float) -> bytes:
     """Advances the clock and fires the timers that are due."""
     return _TICK.pack(b"T", advance_ms)
+
+
+def bind_request(js_name: str) -> bytes:
+    """Installs one more tool, as a global; between runs."""
+    name = js_name.encode()
+    return b"B" + _U32.pack(len(name)) + name
 
 
 def reseed_request(seed: int) -> bytes:

@@ -16,9 +16,9 @@ ENTRY_OVERHEAD = 300
 """Bytes that an entry costs beyond its texts, roughly."""
 
 
-def source_key(source: str) -> bytes:
-    """The cache key of a source. Collision resistant: sources of different sessions, hostile ones too, share the cache."""
-    return hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+def source_key(op: str, source: str) -> bytes:
+    """The key of what `op` makes of a source. Collision resistant: sources of different sessions, hostile ones too, share the cache."""
+    return hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=32, person=op.encode()).digest()
 
 
 def outcome_size(outcome: Outcome) -> int:

@@ -32,6 +32,9 @@ MAX_EXTRA_PROCESSES = 2
 INLINE_SOURCE_CHARACTERS = 16 * 1024
 """Larger sources do not fit into a socket buffer at once: the async form gives them to a thread."""
 
+_COMPILE = "compile"
+_SCRIPT = "script"
+
 _all_toolboxes: weakref.WeakSet[Toolbox]
 
 
@@ -71,11 +74,12 @@ class Toolbox:
 
     # ── what it is for ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def compile(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> Compiled:
+    def compile(self, source: str, *, script: bool = False, timeout: float = DEFAULT_TIMEOUT) -> Compiled:
         """Compiles one piece of model code.
 
         Args:
             source: TypeScript or JavaScript, also inside one Markdown fence; the body of an async function. At most 1 MiB.
+            script: it gives the value of its last statement, if that is an expression.
             timeout: seconds that compiling may take.
 
         Raises:
@@ -85,21 +89,23 @@ class Toolbox:
             SandboxUnavailableError: `sandbox="require"` and there is no jail.
         """
         _check_size(source)
-        key = source_key(source)
+        op = _SCRIPT if script else _COMPILE
+        key = source_key(op, source)
         outcome = self._cache.get(key)
         if outcome is None:
-            outcome = self._attempt(key, source, timeout)
+            outcome = self._attempt(key, op, source, timeout)
         return _given(outcome)
 
-    async def compile_async(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> Compiled:
+    async def compile_async(self, source: str, *, script: bool = False, timeout: float = DEFAULT_TIMEOUT) -> Compiled:
         """The same for asyncio (and uvloop). Holds up the loop for half a millisecond at most."""
         _check_size(source)
-        key = source_key(source)
+        op = _SCRIPT if script else _COMPILE
+        key = source_key(op, source)
         outcome = self._cache.get(key)
         if outcome is None:
-            outcome = await self._attempt_on_loop(key, source, timeout)
+            outcome = await self._attempt_on_loop(key, op, source, timeout)
         if outcome is None:
-            return await asyncio.to_thread(self.compile, source, timeout=timeout)
+            return await asyncio.to_thread(self.compile, source, script=script, timeout=timeout)
         return _given(outcome)
 
     def module_kind(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> Literal["module", "session"]:
@@ -141,9 +147,9 @@ class Toolbox:
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _attempt(self, key: bytes, source: str, timeout: float) -> Outcome:
+    def _attempt(self, key: bytes, op: str, source: str, timeout: float) -> Outcome:
         try:
-            outcome: Outcome = _compiled(self._ask("compile", source, timeout))
+            outcome: Outcome = _compiled(self._ask(op, source, timeout))
         except CompileError as error:
             outcome = error
             if isinstance(error.__cause__, ToolboxTimeout):
@@ -151,7 +157,7 @@ class Toolbox:
         self._cache.put(key, outcome)
         return outcome
 
-    async def _attempt_on_loop(self, key: bytes, source: str, timeout: float) -> Outcome | None:
+    async def _attempt_on_loop(self, key: bytes, op: str, source: str, timeout: float) -> Outcome | None:
         """`None`: it needs a thread, because that would hold up the loop."""
         if len(source) > INLINE_SOURCE_CHARACTERS or not self._lock.acquire(blocking=False):
             return None
@@ -160,7 +166,7 @@ class Toolbox:
             if connection is None:
                 return None  # starting one takes 50 ms
             try:
-                reply = await connection.request_async("compile", source, timeout)
+                reply = await connection.request_async(op, source, timeout)
             except ToolboxDied:
                 self._disconnect()
                 return None  # the thread starts another one, and finds out whether it is the source's fault
