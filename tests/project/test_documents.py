@@ -21,6 +21,8 @@ def test_examples(page):
     """The blocks of a page run in order in one namespace; `#>` lines are what `print` gave."""
     if page.name == "pydantic-ai.md":
         pytest.importorskip("pydantic_ai")
+    if page.name == "catalog.md":
+        pytest.importorskip("mcp")
     names = {"__name__": "example"}
     loop = asyncio.new_event_loop()  # for `run_sync`, which otherwise leaves one open
     asyncio.set_event_loop(loop)
@@ -73,3 +75,11 @@ def test_the_bars_of_the_bench_are_the_promises_of_the_specification():
         for bar in bars.values():
             shown = f"1/{round(1 / bar)}" if bar < 0.55 else f"{bar:g}"
             assert shown in text, shown
+
+
+def test_the_bars_of_the_catalog_bench_are_the_promises_of_the_specification():
+    from gloveport.bench.catalog import BARS
+
+    section = (ROOT / "SPECIFICATION.md").read_text("utf-8").partition("## A catalog of 3,000 tools")[2]
+    rows = dict(re.findall(r"^\| ([^|]+?) ÷ [^|]*? \| ([\d.]+) \|$", section, re.MULTILINE))
+    assert {name: float(bar) for name, bar in rows.items()} == dict(BARS)

@@ -12,7 +12,7 @@ __all__ = ("arguments", "run")
 
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
-    verb.add_argument("what", choices=["sessions"], help="what to measure")
+    verb.add_argument("what", choices=["sessions", "catalog"], help="what to measure")
     verb.add_argument(
         "--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours"
     )
@@ -25,6 +25,11 @@ def arguments(verb: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure and print."""
     from ..bench.report import show
+
+    if options.what == "catalog":
+        from ..bench import catalog
+
+        return show(catalog.measure(quick=options.quick), as_json=options.json, check=options.check)
     from ..bench.sessions import measure
 
     rows = measure(peers=options.peers, quick=options.quick, isolation=options.isolation)

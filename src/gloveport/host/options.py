@@ -117,7 +117,6 @@ def build_options(
     if more.get("tools_catalog") is not None:
         catalog = session_catalog(more.get("tools_catalog"), specs, namespace)
         specs = {**specs, **catalog.specs}
-    limited = [*specs.values(), *(catalog.catalog.specs.values() if catalog else ())]
     inflight = more.get("max_inflight_host_calls", _DEFAULTS.max_inflight + 1)
     limits = Limits(
         timeout=_first(timeout, config.timeout, _DEFAULTS.timeout),
@@ -129,7 +128,8 @@ def build_options(
         max_journal_bytes=max_journal_bytes,
         max_tool_calls=max_tool_calls,
         tool_budgets={
-            **{spec.name: spec.max_calls for spec in limited if spec.max_calls is not None},
+            **(catalog.catalog.budgets if catalog else {}),
+            **{spec.name: spec.max_calls for spec in specs.values() if spec.max_calls is not None},
             **(more.get("tool_budgets") or {}),
         },
         max_host_calls=more.get("max_host_calls"),

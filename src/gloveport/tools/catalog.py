@@ -57,6 +57,7 @@ class _Snapshot:
     """By JavaScript name."""
     js_names: Mapping[str, str]
     """By the name as it was given."""
+    budgets: Mapping[str, int]
     index: ToolIndex
 
 
@@ -98,6 +99,11 @@ class ToolCatalog:
     def specs(self) -> Mapping[str, ToolSpec]:
         """The tools as they are now, by JavaScript name."""
         return self._current().specs
+
+    @property
+    def budgets(self) -> Mapping[str, int]:
+        """The `max_calls` of those that have one."""
+        return self._current().budgets
 
     @property
     def may_change(self) -> bool:
@@ -162,7 +168,13 @@ class ToolCatalog:
             )
             for js_name, spec in specs.items()
         )
-        return _Snapshot(tuple(versions), specs, {spec.name: js for js, spec in specs.items()}, ToolIndex(documents))
+        return _Snapshot(
+            tuple(versions),
+            specs,
+            {spec.name: js_name for js_name, spec in specs.items()},
+            {spec.name: spec.max_calls for spec in specs.values() if spec.max_calls is not None},
+            ToolIndex(documents),
+        )
 
 
 def _parted(tools: Any) -> tuple[Tools, list[ToolSource]]:
@@ -170,13 +182,15 @@ def _parted(tools: Any) -> tuple[Tools, list[ToolSource]]:
         return [], [tools]
     if not isinstance(tools, Sequence) or isinstance(tools, (str, bytes)):
         return tools, []
-    items = cast("Sequence[Any]", tools)
-    sources = [item for item in items if _is_source(item)]
-    return [item for item in items if not _is_source(item)], sources
-
-
-def _is_source(item: Any) -> bool:
-    return isinstance(item, ToolSource) and not isinstance(item, (Mapping, SchemaTool))
+    fixed: list[Any] = []
+    sources: list[ToolSource] = []
+    for item in cast("Sequence[Any]", tools):
+        # The cheap check first: that of a protocol takes 20 µs (CPython 3.11).
+        if not isinstance(item, (SchemaTool, Mapping)) and isinstance(item, ToolSource):
+            sources.append(item)
+        else:
+            fixed.append(item)
+    return fixed, sources
 
 
 def _checked(specs: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
@@ -185,7 +199,10 @@ def _checked(specs: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
             raise ValueError(
                 f"tool {spec.name!r} cannot be in a catalog: `{spec.js_name}` means something on every JavaScript object; rename it"
             )
-    return {js_name: dataclasses.replace(spec, schema_tool=True) for js_name, spec in specs.items()}
+    return {
+        js_name: spec if spec.schema_tool else dataclasses.replace(spec, schema_tool=True)
+        for js_name, spec in specs.items()
+    }
 
 
 def _told(spec: ToolSpec) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
@@ -55,7 +56,7 @@ class SessionCatalog:
     def __init__(self, catalog: ToolCatalog, declared: Mapping[str, ToolSpec], namespace: str | None) -> None:
         self.catalog = catalog
         self.object = namespace or DEFAULT_OBJECT
-        self.specs = _finder_specs(self.search_tools, self.describe_tool, self.object)
+        self.specs = _finder_specs(self)
         """The tools that are declared for it."""
         self.finders = frozenset(self.specs)
         self._where = f"{namespace}." if namespace else ""
@@ -69,10 +70,12 @@ class SessionCatalog:
             raise ValueError(
                 f"the tool {DEFAULT_OBJECT!r} has the name of the catalog's object: rename it, or set `namespace`"
             )
-        for js_name, spec in catalog.specs.items():
-            if self._hidden(js_name, spec):
+        for name in sorted(self._taken):  # few, where the catalog may be large
+            js_name = catalog.js_name(name)
+            if js_name is not None:
                 raise ValueError(
-                    f"the tool {spec.name!r} of `tools_catalog` has the name of a declared tool: leave one out, or rename it"
+                    f"the tool {catalog.specs[js_name].name!r} of `tools_catalog` has the name of a declared tool: "
+                    "leave one out, or rename it"
                 )
 
     def _hidden(self, js_name: str, spec: ToolSpec) -> bool:
@@ -199,14 +202,22 @@ def session_catalog(tools: Any, declared: Mapping[str, ToolSpec], namespace: str
     return SessionCatalog(tools if isinstance(tools, ToolCatalog) else ToolCatalog(tools), declared, namespace)
 
 
-def _finder_specs(search: Any, describe: Any, where: str) -> dict[str, ToolSpec]:
+def _finder_specs(catalog: SessionCatalog) -> dict[str, ToolSpec]:
     """`search_tools` and `describe_tool` as tools of a session."""
-    specs = build_specs({"search_tools": search, "describe_tool": describe}, namespace=where)
-    texts = {"search_tools": _SEARCH.format(object=where), "describe_tool": _DESCRIBE}
+    functions = {"search_tools": catalog.search_tools, "describe_tool": catalog.describe_tool}
+    texts = {"search_tools": _SEARCH.format(object=catalog.object), "describe_tool": _DESCRIBE}
     return {
-        name: dataclasses.replace(spec, description=texts[name], signatures=_SIGNATURES[name])
-        for name, spec in specs.items()
+        name: dataclasses.replace(spec, callable=functions[name], description=texts[name], signatures=_SIGNATURES[name])
+        for name, spec in _finder_templates().items()
     }
+
+
+@functools.cache
+def _finder_templates() -> dict[str, ToolSpec]:
+    def search_tools(query: Any, limit: Any = None) -> None: ...
+    def describe_tool(name: Any) -> None: ...
+
+    return build_specs([search_tools, describe_tool])
 
 
 def _for_model(error: E) -> E:

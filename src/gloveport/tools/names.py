@@ -60,6 +60,8 @@ def identifier(name: str) -> str:
     Characters that a JavaScript identifier cannot have become `_`; a name that starts with a digit gets `_` before it; a
     reserved word gets `_` after it. `list-issues` is `list_issues`, `2fa` is `_2fa`, `class` is `class_`.
     """
+    if name.isidentifier() and name not in RESERVED_WORDS:  # nothing to do for nearly all of them
+        return name
     text = "".join(char if _continues(char) else "_" for char in name)
     if text and not _starts(text[0]):
         text = f"_{text}"
