@@ -108,6 +108,14 @@ def test_looking_up_similar_names_is_limited(office, monkeypatch):
     with AgentSandbox([], tools_catalog=catalog, isolation="inline") as session:
         assert session.run(code) == 1
         assert len(asked) == discovery._HINTS
+        texts = session.run(
+            code.replace("await ", "const all = await ", 1).replace("return 1", "return all.map(p => p.reason.message)")
+        )
+        assert ["did you mean" in text for text in texts] == [True] * discovery._HINTS + [False] * (
+            500 - discovery._HINTS
+        )
+        assert len(texts[-1]) < 60
+        del asked[: discovery._HINTS]
         assert session.run(code) == 1
         assert len(asked) == 2 * discovery._HINTS
 

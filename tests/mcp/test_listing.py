@@ -7,8 +7,9 @@ import itertools
 import pytest
 from mcp import types
 
-from gloveport import AgentSandbox
+from gloveport import AgentSandbox, McpServerError
 from gloveport.integrations.mcp.listing import schema_tools, visible
+from gloveport.mcp import McpServer
 
 
 def tool(name, **more):
@@ -79,3 +80,29 @@ def test_annotations_are_kept_and_titles_used():
     assert made.description == "T"
     [plain] = schema_tools([tool("x", title="Other", description="Does it.")], "", call)
     assert (plain.annotations, plain.description) == (None, "Does it.")
+
+
+class PageLink:
+    """A server that always has another page."""
+
+    def __init__(self, size):
+        self.size, self.pages = size, 0
+
+    async def ask(self, request, kind, timeout):
+        self.pages += 1
+        tools = [tool(f"t{self.pages}_{i}") for i in range(self.size)]
+        return types.ListToolsResult(tools=tools, nextCursor=str(self.pages) if self.pages < 2000 else None)
+
+
+@pytest.mark.parametrize(("size", "pages"), [(1000, 11), (0, 1000)])
+async def test_a_list_without_an_end_is_given_up(size, pages, anyio_backend):
+    link = PageLink(size)
+    with pytest.raises(McpServerError, match="more than 10,000 tools, or has no end"):
+        await McpServer("http://localhost/mcp")._list(link)
+    assert link.pages == pages
+
+
+async def test_a_list_of_several_pages_is_whole(anyio_backend):
+    link = PageLink(2)
+    link.pages = 1996
+    assert len(await McpServer("http://localhost/mcp")._list(link)) == 8

@@ -19,7 +19,7 @@ from ..wire.values import decode
 __all__ = ("CatalogTools", "Discovery", "Refusal", "ToolInfo")
 
 _HINTS: Final = 20
-"""Refusals of one run for which similar names are looked up; the rest are short. Looking them up is the host's time."""
+"""Refusals of one run that say more, with similar names; the rest are short. To look names up is the host's time."""
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
@@ -66,7 +66,10 @@ class CatalogTools(Protocol):
         ...
 
     def refusal(self, js_name: str, *, found: bool, hint: bool) -> Refusal:
-        """What to say of a call of a tool that was not found yet, was removed since (`found`), or never was there."""
+        """What to say of a call of a tool that was not found yet, was removed since (`found`), or never was there.
+
+        Without `hint` it takes next to no time and space.
+        """
         ...
 
 

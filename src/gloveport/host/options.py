@@ -8,7 +8,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
 from ..core.saved import Identity
 from ..core.session import ToolInfo
@@ -16,9 +16,11 @@ from ..engines.defaults import toolbox
 from ..engines.wasm.engine import WasmEngine
 from ..policy import Isolation, Limits, SandboxMode
 from ..tools.bridge import ToolBridge
-from ..tools.finders import SessionCatalog, session_catalog
 from ..tools.spec import ToolSpec, build_specs
 from ..types import RuntimeConfig, SchemaTool
+
+if TYPE_CHECKING:
+    from ..tools.finders import SessionCatalog
 
 __all__ = ("Clock", "Options", "SessionOptions", "Tools")
 
@@ -115,6 +117,8 @@ def build_options(
     specs = build_specs(tools, namespace=namespace)
     catalog = None
     if more.get("tools_catalog") is not None:
+        from ..tools.finders import session_catalog  # a search engine that few sessions need
+
         catalog = session_catalog(more.get("tools_catalog"), specs, namespace)
         specs = {**specs, **catalog.specs}
     inflight = more.get("max_inflight_host_calls", _DEFAULTS.max_inflight + 1)

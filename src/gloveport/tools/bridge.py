@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.commands import Answer, OpenCall
 from ..errors import (
@@ -24,8 +24,10 @@ from ..telemetry import enter_call
 from ..types import ToolCall
 from ..wire.values import decode_arguments, encode
 from .binding import bind_arguments
-from .finders import SessionCatalog
 from .spec import ToolSpec
+
+if TYPE_CHECKING:
+    from .finders import SessionCatalog
 
 __all__ = ("Prepared", "ToolBridge")
 

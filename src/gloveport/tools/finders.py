@@ -118,8 +118,12 @@ class SessionCatalog:
     def refusal(self, js_name: str, *, found: bool, hint: bool) -> Refusal:
         """See `CatalogTools`."""
         where = f"{self._where}search_tools"
+        known = self.spec(js_name) is not None
+        if not hint:  # one of very many: short
+            text = f'find tools with `await {where}("...")` first'
+            return Refusal((ToolNotDiscoveredError if known else ToolNotFoundError).__name__, text)
         name = _shown(js_name)
-        if self.spec(js_name) is not None:
+        if known:
             text = (
                 f'`{self.object}.{name}` was not found yet: call `await {where}("...")` with words for what you need, or '
                 f'`await {self._where}describe_tool("{name}")`, and then call it'
@@ -130,11 +134,11 @@ class SessionCatalog:
         elif found:
             text = f'`{name}` was removed from the catalog: look for another tool with `await {where}("...")`'
         else:
-            text = self._unknown(js_name, hint=hint)
+            text = self._unknown(js_name)
         return Refusal(ToolNotFoundError.__name__, text)
 
-    def _unknown(self, name: str, *, hint: bool) -> str:
-        alike = self._alike(name) if hint and len(name) <= _MAX_SHOWN else []
+    def _unknown(self, name: str) -> str:
+        alike = self._alike(name) if len(name) <= _MAX_SHOWN else []
         guess = f"; did you mean {' or '.join(f'`{other}`' for other in alike)}?" if alike else "."
         return f'no tool is called `{_shown(name)}`{guess} Find tools with `await {self._where}search_tools("...")`'
 
@@ -186,7 +190,7 @@ class SessionCatalog:
         js_name = self.catalog.js_name(name)
         spec = None if js_name is None else self.spec(js_name)
         if spec is None:
-            raise _for_model(ToolNotFoundError(self._unknown(name, hint=True)))
+            raise _for_model(ToolNotFoundError(self._unknown(name)))
         return {
             "name": spec.js_name,
             "description": spec.description,

@@ -175,8 +175,8 @@ def _match(connection: sqlite3.Connection, phrases: Sequence[str], limit: int) -
     if not phrases:
         return []
     rows: list[tuple[str, float]] = connection.execute(
-        f"SELECT key, bm25(tools, {_WEIGHTS}) AS rank FROM tools WHERE tools MATCH ? ORDER BY rank, key LIMIT ?",  # noqa: S608
+        f"SELECT key, bm25(tools, {_WEIGHTS}) AS cost FROM tools WHERE tools MATCH ? ORDER BY cost, key LIMIT ?",  # noqa: S608
         (" OR ".join(phrases), limit),
     ).fetchall()
     best = rows[0][1] if rows else 0.0
-    return [(key, round(rank / best, 2) if best else 1.0) for key, rank in rows]
+    return [(key, round(cost / best, 2) if best else 1.0) for key, cost in rows]
