@@ -8,10 +8,11 @@ import sys
 import time
 
 import pytest
-from mcp import StdioServerParameters
+from mcp import StdioServerParameters, types
 
 from gloveport import AgentSandbox, AsyncAgentSandbox, McpServerError
 from gloveport.integrations.mcp import server as module
+from gloveport.integrations.mcp.link import LinkOver
 from gloveport.mcp import McpServer
 
 from .conftest import HttpOffice, office_process
@@ -132,10 +133,50 @@ def test_an_http_server_that_goes_and_comes_again():
             server._not_before = 0.0
             assert session.run("return await pid()") not in (first, None)
             office.stop()
-            office.start()  # it knows nothing of the old session, and says so before it looks at the call
-            assert session.run("return typeof await pid()") == "number"
+            office.start()  # at the next call a connection that was open may turn out to be dead, or the session to be unknown
+            seen = [session.execute("return typeof await pid()") for _ in range(3)]
+            assert seen[-1].result == "number"
+            assert {result.error_type for result in seen if not result.ok} <= {"McpServerError"}
     finally:
         office.stop()
+
+
+class FakeLink:
+    """A connection that ends at the first call, and is there again at the next."""
+
+    alive, server_name = True, "fake"
+
+    def __init__(self, *ends):
+        self.ends, self.asked = list(ends), 0
+
+    async def ask(self, request, kind, timeout):
+        self.asked += 1
+        if self.ends:
+            raise LinkOver(made=self.ends.pop(0))
+        return types.CallToolResult(content=[types.TextContent(type="text", text="done")])
+
+
+@pytest.mark.parametrize(
+    ("ends", "asked", "error"),
+    [
+        ((), 1, None),
+        ((False,), 2, None),
+        ((True,), 1, "is not known"),
+        ((False, False), 2, "was not carried out"),
+        ((False, True), 2, "is not known"),
+    ],
+)
+async def test_a_call_is_made_again_only_if_it_certainly_was_not_made(ends, asked, error, anyio_backend):
+    server, link = McpServer("http://localhost/mcp", name="fake"), FakeLink(*ends)
+    tool = types.Tool(name="t", inputSchema={})
+    server._loop, server._pid, server._link = asyncio.get_running_loop(), os.getpid(), link
+    server._take([tool])
+    if error is None:
+        assert await server[0].callable({}) == "done"
+    else:
+        with pytest.raises(McpServerError, match=error):
+            await server[0].callable({})
+    assert link.asked == asked
 
 
 def test_after_the_end():

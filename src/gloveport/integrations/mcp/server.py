@@ -318,9 +318,13 @@ class McpServer(Sequence[SchemaTool]):
             try:
                 result = await link.ask(request, types.CallToolResult, self._timeout)
             except LinkOver as over:
-                if over.made or last:
+                if over.made:
                     raise McpServerError(
                         f"the MCP server {self._name!r} went away during the call; whether the call was carried out is not known"
+                    ) from over
+                if last:
+                    raise McpServerError(
+                        f"the MCP server {self._name!r} went away again; the call was not carried out"
                     ) from over
                 continue
             await self._listed_again()  # if this call changed the tools, then for the code that made it, too
