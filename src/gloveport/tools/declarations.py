@@ -240,8 +240,7 @@ class _Document:
         more = schema.get("additionalProperties", not properties)
         if not isinstance(properties, Mapping) or not properties:
             return Kind(f"Record<string, {self.type_of(more)}>")  # `never`, if there must be none
-        required = schema.get("required")
-        needed = set(cast("Sequence[Any]", required)) if isinstance(required, (list, tuple)) else set[Any]()
+        needed = {name for name in _branches(schema, "required") if isinstance(name, str)}
         lines: list[str] = []
         kinds: set[str] = set()
         for name, value in cast("Mapping[str, Any]", properties).items():
@@ -290,7 +289,9 @@ class _Document:
         for token in _tokens(pointer):
             if isinstance(node, Mapping):
                 node = cast("Mapping[str, Any]", node).get(token)
-            elif isinstance(node, (list, tuple)) and token.isdigit() and int(token) < len(cast("Sequence[Any]", node)):
+            elif (
+                isinstance(node, (list, tuple)) and token.isdecimal() and int(token) < len(cast("Sequence[Any]", node))
+            ):
                 node = cast("Sequence[Any]", node)[int(token)]
             else:
                 return None

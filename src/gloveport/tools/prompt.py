@@ -153,7 +153,8 @@ def _example(schema: Any, root: Schema, depth: int) -> str:
         return _EXTENSIONS[node[EXTENSION]]
     if isinstance(node.get("$ref"), str):
         name = str(node["$ref"]).rpartition("/")[2]
-        target = root.get("$defs", root.get("definitions", {})).get(name)
+        shared: Any = root.get("$defs", root.get("definitions"))
+        target = cast("Schema", shared).get(name) if isinstance(shared, Mapping) else None
         return _example(target, root, depth + 1) if depth < _EXAMPLE_DEPTH else "{}"
     for key in ("anyOf", "oneOf", "allOf"):
         branches = node.get(key)
@@ -184,7 +185,8 @@ def _example_object(node: Schema, root: Schema, depth: int) -> str:
     known = cast("Mapping[str, Any]", properties)
     members = [
         f"{name if name.isidentifier() else _json(name)}: {_example(known.get(name, {}), root, depth + 1)}"
-        for name in cast("Sequence[str]", required)
+        for name in cast("Sequence[Any]", required)
+        if isinstance(name, str)
     ]
     return f"{{{', '.join(members)}}}"
 
