@@ -15,11 +15,11 @@ __all__ = ("BARS", "measure", "office")
 
 SIZE: Final = 3000
 BARS: Final[Mapping[str, float]] = {
-    "index": 10.0,
+    "index": 12.0,
     "query": 1.0,
     "query of a sentence": 4.0,
     "session with a catalog": 1.5,
-    "call of a found tool": 1.25,
+    "call of a found tool": 1.4,
     "dump with a catalog": 1.1,
     "prompt": 1.0,
 }
