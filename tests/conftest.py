@@ -46,3 +46,12 @@ def make_session(isolation):
 
     with contextlib.ExitStack() as stack:
         yield lambda tools=(), **options: stack.enter_context(AgentSandbox(tools or {}, isolation=isolation, **options))
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The conninfo of a PostgreSQL server of these tests."""
+    from gloveport.bench.postgres import private_server
+
+    with private_server(durable=False) as conninfo:
+        yield conninfo

@@ -25,15 +25,21 @@
     │   ├── ToolDeniedError (PermissionError)
     │   ├── McpToolError                        an MCP tool reported an error; its text is for the model
     │   ├── McpServerError (ConnectionError)    an MCP server cannot be reached, or went away
+    │   ├── CallOutcomeUnknownError             the host died after the call was begun
     │   └── PauseRequested                      a tool's way to hand its call out instead of answering it
     ├── ValueCrossingError (TypeError)          a value that cannot cross between Python and the guest
     ├── JournalError (ValueError)               a stored session that cannot be loaded
     │   ├── SealError                           not authentic: tampered, truncated, other key or associated data
     │   ├── JournalTooLarge
+    │   ├── StaleJournal                        the store gave an older state than calls were charged for
     │   └── ReplayDivergence                    replay gave another outcome than the record
     ├── StoreError
     │   ├── StoreConflict                       someone else wrote in between
+    │   │   ├── LeaseHeld                       someone else holds the lease
+    │   │   └── LeaseLost                       the lease ended; someone else may go on with the record
+    │   ├── StoreUnavailable (ConnectionError)  it cannot be reached now
     │   └── RecordNotFound (LookupError)
+    ├── PoolFull (RuntimeError)                 a limit of a `SessionPool`
     ├── SandboxUnavailableError (RuntimeError)  a layer of the jail is missing and `sandbox="require"`
     ├── EngineUnavailableError (RuntimeError)   the guest or the toolbox is not built, or does not start
     ├── ImageError (ValueError)                 an image that is out of bounds
@@ -46,6 +52,7 @@ nothing that a guest writes decides which class is raised.
 from __future__ import annotations
 
 __all__ = (
+    "CallOutcomeUnknownError",
     "CompileError",
     "DeadlockError",
     "EngineUnavailableError",
@@ -56,9 +63,12 @@ __all__ = (
     "JournalTooLarge",
     "McpServerError",
     "McpToolError",
+    "LeaseHeld",
+    "LeaseLost",
     "MemoryLimitExceeded",
     "NotPausedError",
     "PauseRequested",
+    "PoolFull",
     "ProtocolViolation",
     "RecordNotFound",
     "ReplayDivergence",
@@ -73,9 +83,11 @@ __all__ = (
     "SessionClosedError",
     "SessionError",
     "SessionPausedError",
+    "StaleJournal",
     "StaleStepError",
     "StoreConflict",
     "StoreError",
+    "StoreUnavailable",
     "ToolArgumentError",
     "ToolBudgetError",
     "ToolDeniedError",
@@ -296,6 +308,12 @@ class McpServerError(ToolError, ConnectionError):
     shown = True
 
 
+class CallOutcomeUnknownError(ToolError):
+    """The call was begun, and the host ended before it noted an answer: nobody can tell whether it happened. It is not repeated."""
+
+    code = "call_outcome_unknown"
+
+
 class PauseRequested(ToolError):
     """Raised by a tool in a run that was begun with `start(code, ask=…)`: pause at this call, and hand it out.
 
@@ -332,6 +350,12 @@ class JournalTooLarge(JournalError):
     code = "journal_too_large"
 
 
+class StaleJournal(JournalError):
+    """The store gave an older state of a session than it charged tool calls for: going on would win some back."""
+
+    code = "stale_journal"
+
+
 class ReplayDivergence(JournalError):
     """Replaying the journal gave another outcome than the one recorded. The stored session is unchanged."""
 
@@ -351,10 +375,37 @@ class StoreConflict(StoreError):
     retryable = True
 
 
+class LeaseHeld(StoreConflict):
+    """Someone else holds the lease of the record. It ends when they release it, or stop renewing it."""
+
+    code = "lease_held"
+
+
+class LeaseLost(StoreConflict):
+    """The lease ended, and with it the right to write. What was going on must stop: someone else may have taken over."""
+
+    code = "lease_lost"
+    retryable = False
+
+
+class StoreUnavailable(StoreError, ConnectionError):
+    """The store cannot be reached, or is too busy. Whether a write happened is not known."""
+
+    code = "store_unavailable"
+    retryable = True
+
+
 class RecordNotFound(StoreError, LookupError):
     """No record has that key."""
 
     code = "record_not_found"
+
+
+class PoolFull(GloveportError, RuntimeError):
+    """A limit of a `SessionPool`: sessions at the same time, stored sessions, or stored sessions of one owner. The text says which."""
+
+    code = "pool_full"
+    retryable = True
 
 
 # ── what it runs on ──────────────────────────────────────────────────────────────────────────────────────────────────

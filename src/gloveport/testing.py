@@ -1,4 +1,5 @@
-"""For the tests of applications: sessions that start in microseconds and always behave the same, and a model that follows a script.
+"""For the tests of applications: sessions that start in microseconds and always behave the same, a model that follows a script, and
+what every store has to do.
 
 with inline_sandbox({"look": look}) as session:
     assert session.run("return await look('x')") == …
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from .host.sandbox import AsyncAgentSandbox
 from .host.sync import AgentSandbox
+from .stores.conformance import StoreSuite
 
 if TYPE_CHECKING:
     from pydantic_ai.models.function import FunctionModel
 
-__all__ = ("CLOCK", "SEED", "async_inline_sandbox", "inline_sandbox", "scripted_model")
+__all__ = ("CLOCK", "SEED", "StoreSuite", "async_inline_sandbox", "inline_sandbox", "scripted_model")
 
 CLOCK = 1_700_000_000
 """Where their clock begins: 2023-11-14T22:13:20Z."""

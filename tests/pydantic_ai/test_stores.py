@@ -143,7 +143,10 @@ def test_an_older_record_put_back_is_refused(tmp_path: Path):
     results = asked.output.build_results(approve_all=True)
     agent.run_sync(conversation=asked.conversation, deferred_tool_results=results)
     assert mail.sent == ["a"]
-    for put_back in ("UPDATE sessions SET blob = ?", "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)"):
+    for put_back in (
+        "UPDATE sessions SET blob = ?",
+        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    ):
         with connection:
             connection.execute(put_back, (old,) if put_back.startswith("UPDATE") else row)
         again = agent.run_sync(conversation=asked.conversation, deferred_tool_results=results)

@@ -1,94 +1,20 @@
-"""Stores: whole writes, versions, and budgets that cannot shrink."""
+"""What is special about one store or another; `test_conformance.py` has what all of them do."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import sqlite3
 import stat
-import threading
+import subprocess
+import sys
 
+import psycopg
 import pytest
 
-from gloveport.errors import RecordNotFound, StoreConflict, StoreError
-from gloveport.stores import MemoryStore, Record, SQLiteStore, Store
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path):
-    made = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "deep" / "store.db")
-    assert isinstance(made, Store)
-    yield made
-    made.close()
-
-
-def test_a_record_comes_back_whole(store):
-    version = store.put(Record(key="a", blob=b"\0x", spent=2, label="l", pending="mail"), expect=None)
-    record = store.get("a")
-    assert (record.blob, record.version, record.spent, record.label, record.pending) == (
-        b"\0x",
-        version,
-        2,
-        "l",
-        "mail",
-    )
-    assert record.updated > 0
-
-
-def test_only_the_one_who_names_the_version_writes(store):
-    first = store.put(Record(key="a", blob=b"1"), expect=None)
-    with pytest.raises(StoreConflict):
-        store.put(Record(key="a", blob=b"2"), expect=None)
-    second = store.put(Record(key="a", blob=b"2"), expect=first)
-    assert second > first
-    with pytest.raises(StoreConflict, match="read it again"):
-        store.put(Record(key="a", blob=b"3"), expect=first)
-    assert store.get("a").blob == b"2"
-
-
-def test_spent_budget_cannot_shrink(store):
-    version = store.put(Record(key="a", blob=b"1", spent=5), expect=None)
-    with pytest.raises(StoreConflict, match="win some back"):
-        store.put(Record(key="a", blob=b"2", spent=4), expect=version)
-    store.put(Record(key="a", blob=b"2", spent=5), expect=version)
-
-
-def test_delete_and_the_version_after_it(store):
-    version = store.put(Record(key="a", blob=b"1"), expect=None)
-    with pytest.raises(StoreConflict):
-        store.delete("a", expect=version + 1)
-    assert store.delete("a", expect=version)
-    assert not store.delete("a")
-    with pytest.raises(RecordNotFound, match="'a'"):
-        store.get("a")
-    assert store.put(Record(key="a", blob=b"2"), expect=None) > version
-
-
-def test_list_has_no_blobs_and_takes_a_prefix_literally(store):
-    for key in ("u/1", "u/2", "v/1", "u%"):
-        store.put(Record(key=key, blob=b"secret"), expect=None)
-    assert {record.key for record in store.list("u/")} == {"u/1", "u/2"}
-    assert {record.key for record in store.list("u%")} == {"u%"}
-    assert all(record.blob == b"" for record in store.list())
-
-
-def test_of_many_writers_one_wins(store):
-    version = store.put(Record(key="a", blob=b"0"), expect=None)
-    won = []
-
-    def write(number):
-        try:
-            store.put(Record(key="a", blob=b"%d" % number), expect=version)
-        except StoreConflict:
-            return
-        won.append(number)
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
-    assert store.get("a").blob == b"%d" % won[0]
+from gloveport.errors import StoreError, StoreUnavailable
+from gloveport.stores import PostgresStore, Record, SQLiteStore
 
 
 def _child(store, queue):
@@ -119,3 +45,93 @@ def test_a_file_that_is_no_store_is_named(tmp_path):
     path.write_bytes(b"not a database, by far not" * 100)
     with pytest.raises(StoreError, match="x.db"):
         SQLiteStore(path)
+
+
+OLD_SCHEMA = """CREATE TABLE sessions (
+    key TEXT PRIMARY KEY, blob BLOB, version INTEGER NOT NULL, spent INTEGER NOT NULL,
+    label TEXT NOT NULL, pending TEXT, updated REAL NOT NULL
+) STRICT"""
+
+
+def test_a_file_from_before_there_were_leases_is_brought_up_to_date(tmp_path):
+    path = tmp_path / "old.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(OLD_SCHEMA)
+        connection.execute("INSERT INTO sessions VALUES ('a', x'01', 3, 7, 'l', NULL, 5.0)")
+        connection.commit()
+    store = SQLiteStore(path)
+    assert (store.get("a").version, store.spent("a")) == (3, 7)
+    lease = store.acquire("a", "me", 60)
+    assert store.append("a", b"s", expect=3, spent=7, token=lease.token) == 4
+    store.close()
+
+
+def test_a_newer_schema_is_refused(tmp_path, postgres):
+    path = tmp_path / "new.db"
+    SQLiteStore(path).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="newer release"):
+        SQLiteStore(path)
+    store = PostgresStore(postgres, table_prefix="newer_")
+    assert store.list() == []
+    store.close()
+    with psycopg.connect(postgres) as connection:
+        connection.execute("UPDATE newer_schema SET version = 99")
+    store = PostgresStore(postgres, table_prefix="newer_")
+    with pytest.raises(StoreError, match="newer release"):
+        store.list()
+    store.close()
+
+
+def test_many_processes_may_be_the_first_to_use_a_database(postgres):
+    script = (
+        "import sys; from gloveport.stores import PostgresStore, Record\n"
+        "store = PostgresStore(sys.argv[1], table_prefix='first_'); sys.stdin.readline()\n"
+        "store.put(Record(key=sys.argv[2], blob=b'x'), expect=None); store.close()"
+    )
+    children = [
+        subprocess.Popen([sys.executable, "-c", script, postgres, str(number)], stdin=subprocess.PIPE)
+        for number in range(4)
+    ]
+    for child in children:
+        child.stdin.write(b"\n")
+        child.stdin.close()
+    assert [child.wait(60) for child in children] == [0, 0, 0, 0]
+    store = PostgresStore(postgres, table_prefix="first_")
+    assert store.count() == 4
+    store.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of threads; the pool has some
+def test_postgres_after_a_fork_and_after_its_connections_were_ended(postgres):
+    store = PostgresStore(postgres, table_prefix="forked_")
+    store.put(Record(key="a", blob=b"x"), expect=None)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_child, args=(store, queue))
+    child.start()
+    assert queue.get(timeout=30) == b"x"
+    child.join(30)
+    assert store.get("b").blob == b"from child"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    assert store.get("a").blob == b"x"
+    store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        store.get("a")
+
+
+def test_an_unreachable_server_is_named_soon(tmp_path):
+    store = PostgresStore(f"host={tmp_path} password=hush")
+    with pytest.raises(StoreUnavailable, match="PostgreSQL cannot be used") as caught:
+        store.get("a")
+    assert caught.value.retryable
+    assert "hush" not in str(caught.value) + repr(store) + str(store)
+    store.close()
+
+
+def test_a_bad_table_prefix_is_refused():
+    for prefix in ("", "x; DROP TABLE y", "UPPER_", "a" * 41, "1a"):
+        with pytest.raises(ValueError, match="table_prefix"):
+            PostgresStore("", table_prefix=prefix)

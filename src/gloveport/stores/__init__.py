@@ -1,7 +1,20 @@
-"""Where stored sessions live: `MemoryStore` for tests and single processes, `SQLiteStore` for a file."""
+"""Where stored sessions live: `MemoryStore` (one process), `SQLiteStore` (one machine), `PostgresStore` (any number of hosts)."""
 
-from .base import Record, Store
+from typing import TYPE_CHECKING, Any
+
+from .base import Lease, Record, Store
 from .memory import MemoryStore
 from .sqlite import SQLiteStore
 
-__all__ = ("MemoryStore", "Record", "SQLiteStore", "Store")
+if TYPE_CHECKING:
+    from .postgres import PostgresStore
+
+__all__ = ("Lease", "MemoryStore", "PostgresStore", "Record", "SQLiteStore", "Store")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PostgresStore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .postgres import PostgresStore  # needs an extra
+
+    return PostgresStore

@@ -6,26 +6,55 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any, Final
 
-from ..errors import RecordNotFound, StoreError
-from .base import Record, check_write
+from ..errors import StoreError, StoreUnavailable
+from .sql import Cursor, SQLStore, Transaction
 
 __all__ = ("SQLiteStore",)
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS sessions (
-    key TEXT PRIMARY KEY, blob BLOB, version INTEGER NOT NULL, spent INTEGER NOT NULL,
-    label TEXT NOT NULL, pending TEXT, updated REAL NOT NULL
-) STRICT
-"""
-# A deleted record keeps its row, without the blob: its version must go on growing.
+_SCHEMA: Final = (
+    """CREATE TABLE IF NOT EXISTS sessions (
+        key TEXT PRIMARY KEY, blob BLOB, version INTEGER NOT NULL, spent INTEGER NOT NULL,
+        label TEXT NOT NULL, pending TEXT, updated REAL NOT NULL
+    ) STRICT""",
+    "ALTER TABLE sessions ADD COLUMN ttl REAL",
+    "ALTER TABLE sessions ADD COLUMN counter_ttl REAL",
+    "ALTER TABLE sessions ADD COLUMN expires REAL",
+    """CREATE TABLE segments (
+        key TEXT NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (key, number)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE TABLE leases (key TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT, until REAL NOT NULL) STRICT",
+    "CREATE TABLE tokens (last INTEGER NOT NULL) STRICT",
+    "INSERT INTO tokens VALUES (0)",
+)
+_VERSION: Final = 1
+"""`PRAGMA user_version`. 0 is an empty file, or one of a release before there were leases."""
 
 
-class SQLiteStore:
-    """`path` is made with its folder, readable by its owner only. WAL mode, so readers do not wait for a writer."""
+class _Transaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.now = time.time()
+        self._connection = connection
+
+    def execute(self, statement: str, *parameters: Any) -> Cursor:
+        text = statement.format(sessions="sessions", segments="segments", leases="leases")
+        return self._connection.execute(text, parameters)
+
+    def next_token(self) -> int:
+        self._connection.execute("UPDATE tokens SET last = last + 1")
+        return self._connection.execute("SELECT last FROM tokens").fetchone()[0]
+
+
+class SQLiteStore(SQLStore):
+    """`path` is made with its folder, readable by its owner only. WAL mode, so readers do not wait for a writer.
+
+    For the processes of one machine: SQLite's locks do not hold on network file systems. Raises `StoreError` when the file is
+    something else, or was written by a newer release.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -35,79 +64,75 @@ class SQLiteStore:
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._connection = self._connect()
 
+    def __str__(self) -> str:
+        return repr(str(self.path))
+
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")  # a spent budget must survive a power cut
-            connection.execute(_SCHEMA)
+            self._prepare(connection)
         except sqlite3.DatabaseError as error:
             connection.close()
             raise StoreError(f"{str(self.path)!r} is not a store of sessions: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if self._version(connection) == _VERSION:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = self._version(connection)  # another process may have been first
+            if version > _VERSION:
+                raise StoreError(f"{str(self.path)!r} was written by a newer release (schema {version})")
+            if version < _VERSION:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    @staticmethod
+    def _version(connection: sqlite3.Connection) -> int:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+
     @contextmanager
-    def _transaction(self, *, write: bool) -> Generator[sqlite3.Connection]:
+    def _transaction(self, begin: str) -> Generator[Transaction]:
         with self._lock:
             if self._owner != os.getpid():  # a connection must not cross a fork (sqlite.org/howtocorrupt.html §2.6)
                 self._inherited = self._connection  # kept, so that it is not closed here
                 self._connection, self._owner = self._connect(), os.getpid()
             connection = self._connection
-            connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
             try:
-                yield connection
+                connection.execute(begin)
+            except sqlite3.Error as error:
+                raise StoreUnavailable(f"{str(self.path)!r} cannot be used now: {error}") from error
+            try:
+                yield _Transaction(connection)
+                connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back(connection)
+                raise StoreUnavailable(f"{str(self.path)!r} cannot be used now: {error}") from error
             except BaseException:
-                connection.execute("ROLLBACK")
+                self._roll_back(connection)
                 raise
-            connection.execute("COMMIT")
 
-    def get(self, key: str) -> Record:
-        """See `Store.get`."""
-        with self._transaction(write=False) as connection:
-            row = connection.execute(
-                "SELECT key, blob, version, spent, label, pending, updated FROM sessions WHERE key = ? AND blob NOT NULL",
-                (key,),
-            ).fetchone()
-        if row is None:
-            raise RecordNotFound(f"there is no record {key!r} in {str(self.path)!r}")
-        return _record(row)
+    @staticmethod
+    def _roll_back(connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
-    def put(self, record: Record, *, expect: int | None) -> int:
-        """See `Store.put`."""
-        with self._transaction(write=True) as connection:
-            row = connection.execute(
-                "SELECT version, spent, blob NOT NULL FROM sessions WHERE key = ?", (record.key,)
-            ).fetchone()
-            check_write(record, (row[0], row[1]) if row is not None and row[2] else None, expect)
-            version = (row[0] if row is not None else 0) + 1
-            connection.execute(
-                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (record.key, record.blob, version, record.spent, record.label, record.pending, time.time()),
-            )
-            return version
+    def _reading(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("BEGIN")
 
-    def delete(self, key: str, *, expect: int | None = None) -> bool:
-        """See `Store.delete`."""
-        with self._transaction(write=True) as connection:
-            row = connection.execute(
-                "SELECT version, spent FROM sessions WHERE key = ? AND blob NOT NULL", (key,)
-            ).fetchone()
-            if row is None:
-                return False
-            if expect is not None:
-                check_write(Record(key=key, blob=b"", spent=row[1]), (row[0], row[1]), expect)
-            connection.execute("UPDATE sessions SET blob = NULL, pending = NULL WHERE key = ?", (key,))
-            return True
-
-    def list(self, prefix: str = "") -> Sequence[Record]:
-        """See `Store.list`."""
-        with self._transaction(write=False) as connection:
-            rows = connection.execute(
-                "SELECT key, x'', version, spent, label, pending, updated FROM sessions "
-                "WHERE blob NOT NULL AND substr(key, 1, ?) = ? ORDER BY updated DESC",
-                (len(prefix), prefix),
-            ).fetchall()
-        return [_record(row) for row in rows]
+    def _writing(self, key: str) -> AbstractContextManager[Transaction]:
+        return self._transaction("BEGIN IMMEDIATE")  # of all keys: SQLite has one writer
 
     def close(self) -> None:
         """Close the file; a store that is dropped closes it too."""
@@ -118,8 +143,3 @@ class SQLiteStore:
         connection = getattr(self, "_connection", None)
         if connection is not None and self._owner == os.getpid():
             connection.close()
-
-
-def _record(row: tuple[str, bytes, int, int, str, str | None, float]) -> Record:
-    key, blob, version, spent, label, pending, updated = row
-    return Record(key=key, blob=blob, version=version, spent=spent, label=label, pending=pending, updated=updated)

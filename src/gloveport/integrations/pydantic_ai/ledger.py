@@ -141,8 +141,9 @@ class Ledger:
         name = self._name(conversation)
         try:
             record = await self._perform(self._store.get, name)
-        except RecordNotFound:
-            return Found(Conversation(), None)
+        except RecordNotFound:  # a record that is gone leaves its counter: what was spent stays spent
+            spent = await self._perform(self._store.spent, name)
+            return Found(Conversation(spent=spent, earlier=spent), None)
         try:
             found = _decode(unseal(record.blob, self._key, self.binding(conversation), max_bytes=self._max_bytes))
         except JournalError as error:
@@ -203,9 +204,9 @@ class RecentStore(MemoryStore):
         self._order: OrderedDict[str, None] = OrderedDict()
         self._order_lock = threading.Lock()
 
-    def put(self, record: Record, *, expect: int | None) -> int:
+    def put(self, record: Record, *, expect: int | None, token: int | None = None, release: bool = False) -> int:
         """See `Store.put`."""
-        version = super().put(record, expect=expect)
+        version = super().put(record, expect=expect, token=token, release=release)
         with self._order_lock:
             self._order[record.key] = None
             self._order.move_to_end(record.key)
