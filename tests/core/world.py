@@ -25,6 +25,7 @@ from gloveport.core.commands import (
     Launch,
     LinkLost,
     Load,
+    Persist,
     Release,
     Replay,
     Step,
@@ -118,6 +119,8 @@ class World:
         self.launched: list[Any] = []
         self.boots = 0
         self.fail_next: LinkLost | None = None
+        self.persist: Any = None
+        """What performs `Persist`."""
 
     def drive(self, steps: Any) -> Any:
         try:
@@ -148,6 +151,8 @@ class World:
             if isinstance(command, Release):
                 self.guest = None
             return None
+        if isinstance(command, Persist):
+            return self.persist(command)
         if isinstance(command, Launch):
             self.launched.append(command.call)
             return None

@@ -22,6 +22,7 @@ __all__ = (
     "LinkLost",
     "Load",
     "OpenCall",
+    "Persist",
     "Release",
     "Replay",
     "Step",
@@ -52,6 +53,8 @@ class OpenCall(msgspec.Struct):
     """Launched: the real tool works on it."""
     held: bool = False
     """Kept for whoever drives the session with `start` and `resume`."""
+    started: bool = False
+    """A store was told that its tool is about to be run."""
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -149,9 +152,19 @@ class Await:
 
 
 @dataclasses.dataclass(slots=True)
+class Persist:
+    """Write the trail to the store before what comes next. → `None`, or throws what the store raises.
+
+    Only for sessions with a trail. `answers`: what comes next is telling the guest answers that tools gave.
+    """
+
+    answers: bool = False
+
+
+@dataclasses.dataclass(slots=True)
 class Cancel:
     """Forget all launched calls; late answers are dropped. → `None`"""
 
 
-Command = Compile | Boot | Step | Replay | Dump | Load | Release | Launch | Await | Cancel
+Command = Compile | Boot | Step | Replay | Dump | Load | Release | Launch | Await | Persist | Cancel
 CommandResult = Any

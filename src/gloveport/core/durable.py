@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -20,11 +20,14 @@ from ..errors import (
 from ..policy import Limits
 from ..wire import messages as wire
 from .budget import Budget
-from .commands import Boot, Dump, LinkLost, Load, Release, Replay, Step
+from .commands import Boot, Dump, LinkLost, Load, OpenCall, Release, Replay, Step
 from .discovery import CatalogTools, Discovery
 from .journal import Digest, Ended, Journal, Lost, Opened, Record, Settled, committed, recorded_runs
 from .run import Run
 from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
+from .trail import Ended as EndedRun
+from .trail import Lost as LostRun
+from .trail import Part, Totals, Trail, TrailRecord, settled_calls, trail_parts
 
 __all__ = ("HOUSEKEEPING", "DurableSession", "Steps", "request_parts")
 
@@ -78,6 +81,10 @@ class DurableSession:
             catalog=None if catalog is None else catalog.object,
         )
         self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
+        self.trail: Trail | None = None
+        """What a store does not have yet; `None`: no store follows this session."""
+        self._suspended: bytes | None = None
+        """The image of a paused run whose guest was given back."""
         self._image_ns = _CHECKPOINT_NS
         self._set_rollback([], [TailRun([opened], b"")])
 
@@ -105,8 +112,10 @@ class DurableSession:
     def lose(self, run: Run, error: RunError) -> None:
         """Undo a run: what it did is forgotten, what it spent is not."""
         self.live = False
-        self.run = None
+        self.run = self._suspended = None
         self.lost_runs += 1
+        if self.trail is not None:
+            self.trail.lost(run, error.code)
         self.ids_lost += run.last_call - self.last_call
         if self.journal is not None:
             self.journal.extend([Lost(run.number, error.code, run.charged)])
@@ -115,6 +124,8 @@ class DurableSession:
         """A run is complete: it becomes part of the rollback point."""
         self.run = None
         self.last_call = run.last_call
+        if self.trail is not None:
+            self.trail.ended(run, status)
         if run.requests is None or run.before is None:
             self.journal = None
         if run.requests is None:  # only an image can hold it
@@ -165,11 +176,28 @@ class DurableSession:
         if self.live:
             return
         yield Boot()
-        if self.base:
-            yield Load(self.base)
-        for part in self.tail:
-            yield from self._replay(part)
+        if self._suspended is not None:
+            yield Load([*self.base[:1], self._suspended])
+            self._suspended = None
+        else:
+            if self.base:
+                yield Load(self.base)
+            for part in self.tail:
+                yield from self._replay(part)
         self.live = True
+
+    def suspend(self) -> Steps:
+        """Give the guest of an idle or paused session back. The next use has a new one, in the same state."""
+        if self.live and self.run is not None:
+            self._suspended = yield from self._image_of_run()
+        self.live = False
+        yield Release()
+
+    def _image_of_run(self) -> Steps:
+        if self._suspended is not None:
+            return self._suspended
+        yield Step(wire.GC_REQUEST, HOUSEKEEPING)
+        return (yield Dump(self.base[0] if self.base else None))
 
     def _replay(self, part: TailRun) -> Steps:
         digest = Digest(part.begun)
@@ -204,8 +232,7 @@ class DurableSession:
     def _save(self, release: str, guest: str, records: bytes | None) -> Steps:
         saved_run: SavedRun | None = None
         if self.run is not None:
-            yield Step(wire.GC_REQUEST, HOUSEKEEPING)
-            image = yield Dump(self.base[0] if self.base else None)
+            image = yield from self._image_of_run()
             saved_run = self.run.save([image])
         elif self.live and len(self.tail) > (0 if self.base else 1):
             yield from self.checkpoint()
@@ -240,9 +267,100 @@ class DurableSession:
             raise JournalError("the run under way is not in the journal: it outgrew it, or was loaded from a dump")
         return self.journal.encode([] if run is None else run.records())
 
-    def restore(self, saved: SavedSession, *, guest: str) -> Steps:
-        """Become the saved session. Called once, on a new session made for it."""
+    def restore(self, saved: SavedSession, *, guest: str, trail: Sequence[TrailRecord] = ()) -> Steps:
+        """Become the saved session, and what its trail says since. Called once, on a new session made for it.
+
+        → since when the run under way waits for whoever drives the session; `None` when there is none, or it did not get so far.
+        """
+        parts, totals = trail_parts(trail, saved.run)
+        if saved.run is not None and any(isinstance(part.end, LostRun) and not part.begun for part in parts):
+            saved = msgspec.structs.replace(saved, run=None)
         yield from self._whole(self._restore(saved, guest))
+        waits = saved.run.waits if saved.run else None
+        for part in parts:
+            if isinstance(part.end, LostRun):
+                waits = None
+                self._note_lost(part.end)
+            else:
+                yield from self._whole(self._retrace(part))
+                waits = part.waits
+        if totals is not None:
+            self._count_on(totals)
+        return waits
+
+    def _note_lost(self, end: LostRun) -> None:
+        if self.journal is not None:
+            self.journal.extend([Lost(end.number, end.reason, end.calls)])
+
+    def _retrace(self, part: Part) -> Steps:
+        """Do again what a trail says of a run."""
+        if part.begun:
+            self.run = Run(part.number, part.source, self.limits, self.last_call)
+            self.run.ask = part.ask
+        run = self.run
+        if run is None or run.number != part.number:
+            raise JournalError("a stored segment speaks of a run that did not begin")
+        yield from self._ask_again(run, part)
+        if part.reached is not None and part.end is None:
+            if run.digest.value != part.reached.digest:
+                self._diverged()
+            run.used_ns, run.paused = part.reached.used_ns, part.reached.paused
+        run.owed = part.owed
+        for call in run.open.values():
+            call.held = call.held or call.id in part.held
+            call.started = (call.started or call.id in part.started) and not call.held
+        if isinstance(part.end, EndedRun):
+            if run.digest.value != part.end.digest or run.finished is None:
+                self._diverged()
+            self.commit(run, part.end.status)
+            if run.requests is None:  # it began before the dump: only an image can hold what it left
+                yield from self.checkpoint()
+
+    def _ask_again(self, run: Run, part: Part) -> Steps:
+        for some in request_parts(part.done):
+            reply = yield Replay(some, HOUSEKEEPING + self.limits.timeout)
+            if reply.status != wire.OK:
+                self._diverged()
+            run.spend(reply)
+            run.retrace(wire.decode_output(reply.output), part.refused, settled_calls(some))
+            for request in some:
+                run.record(request)
+
+    # ── the trail ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def follow(self) -> None:
+        """From now on, keep a trail of what happens: what the session is now is stored."""
+        run = self.run
+        self.trail = Trail() if run is None else Trail(run.number, len(run.owed))
+        if run is not None:
+            run.trail = self.trail
+
+    def take_trail(self, waits: float | None = None) -> list[TrailRecord]:
+        """What a store does not have yet; nothing if there is nothing. `waits`: since when the run under way is paused."""
+        trail = self.trail
+        if trail is None or not (trail or waits is not None):
+            return []
+        if self.run is not None:
+            trail.reached(self.run)
+            if waits is not None:
+                trail.waits(waits)
+        records = trail.take()
+        counters = (self.budget, self.runs, self.lost_runs, self.last_call, self.ids_lost)
+        return [*records, Totals(*counters, sorted(self.issued), dict(self.discovery.found))]
+
+    def _count_on(self, totals: Totals) -> None:
+        self.budget = totals.budget
+        self.runs, self.lost_runs = totals.runs, totals.lost_runs
+        self.last_call, self.ids_lost, self.issued = totals.last_call, totals.ids_lost, set(totals.issued)
+        self.discovery.found = totals.discovered
+
+    @property
+    def unknown_calls(self) -> list[OpenCall]:
+        """Open calls that were begun by a host that did not live to note their answers."""
+        if self.run is None:
+            return []
+        answered = settled_calls(self.run.owed)
+        return [call for call in self.run.open.values() if call.started and not call.handed and call.id not in answered]
 
     def _restore(self, saved: SavedSession, guest: str) -> Steps:
         self.id, self.budget = saved.session, saved.budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 
 from ..errors import ProtocolViolation
 from ..policy import Limits
@@ -13,6 +13,7 @@ from .discovery import Refusal
 from .journal import Digest, Ran, Record, Settled
 from .outcome import Output, stream_name
 from .saved import SavedRun
+from .trail import Trail
 
 __all__ = ("Run",)
 
@@ -60,6 +61,9 @@ class Run:
         """What the compiler made, for the places of errors; a restored run does not have it."""
         self.ask: frozenset[str] | None = None
         """Tools whose calls are handed out; `None`: all of them. The real tools answer the others."""
+        self.trail: Trail | None = None
+        self.owed: list[bytes] = []
+        """Requests with answers that a store was told of and the guest was not, because the host died in between."""
 
     # ── budget of time ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -89,6 +93,8 @@ class Run:
 
     def record(self, request: bytes) -> None:
         """Remember what was asked."""
+        if self.trail is not None:
+            self.trail.asked(self, request)
         if self.requests is None:
             return
         self._request_bytes += len(request)
@@ -108,6 +114,30 @@ class Run:
 
         `observe` is told of each message, with the line that became of a console call; not of calls that are refused.
         """
+        self._take_in(messages, admit, console, observe)
+        if self.finished is not None and (self.open or self.refused):
+            raise ProtocolViolation("a guest ended a run with calls open")
+        if self.finished is None and self.idle is None:
+            raise ProtocolViolation("a guest stopped without saying why")
+        if self.finished is None and not (self.open or self.refused):
+            raise ProtocolViolation("a guest waits for a call that it has not made")
+
+    def retrace(self, messages: list[Message], refused: Container[int], settled: Iterable[int]) -> None:
+        """Take in once more what is known to have happened: several steps, calls that were charged, answers that were given."""
+        known = Refusal("", "")
+        self._take_in(messages, lambda _: known if self.last_call in refused else None, None, None)
+        for call_id in settled:
+            self.settle(call_id)
+            self.refused = [item for item in self.refused if item[0] != call_id]
+        self.hand_back()
+
+    def _take_in(
+        self,
+        messages: list[Message],
+        admit: Callable[[str], Refusal | None],
+        console: Callable[[str, str], None] | None,
+        observe: Callable[[Message, str | None], None] | None,
+    ) -> None:
         self.digest.add(messages)
         self.idle = None
         for message in messages:
@@ -128,12 +158,6 @@ class Run:
                 self.finished = message
             if observe is not None:
                 observe(message, line)
-        if self.finished is not None and (self.open or self.refused):
-            raise ProtocolViolation("a guest ended a run with calls open")
-        if self.finished is None and self.idle is None:
-            raise ProtocolViolation("a guest stopped without saying why")
-        if self.finished is None and not (self.open or self.refused):
-            raise ProtocolViolation("a guest waits for a call that it has not made")
 
     def _call(self, message: Call, admit: Callable[[str], Refusal | None]) -> None:
         if self.finished is not None or message.id != self.last_call + 1:
@@ -182,7 +206,7 @@ class Run:
         if call is not None and call.handed:
             self.in_flight -= 1
             self.busy.discard(call.name)
-            call.handed, call.held = False, True
+            call.handed, call.held, call.started = False, True, False
             self.waiting.append(call)
 
     def hand_back(self) -> None:
@@ -216,6 +240,7 @@ class Run:
             self.digest.value,
             self.output.state(),
             None if self.ask is None else sorted(self.ask),
+            self.owed,
         )
 
     @classmethod
@@ -229,4 +254,5 @@ class Run:
         run.output = Output.restored(limits.max_output_bytes, saved.output)
         run.ask = None if saved.ask is None else frozenset(saved.ask)
         run.images, run.begun, run.before = saved.images, saved.digest, None
+        run.owed = list(saved.owed)
         return run

@@ -74,6 +74,10 @@ class SavedRun(msgspec.Struct):
     digest: bytes
     output: list[object]
     ask: list[str] | None = None
+    owed: list[bytes] = []
+    """Requests with answers that a store was told of, and the guest was not yet."""
+    waits: float | None = None
+    """Since when it waits for whoever drives the session, where a store keeps it: epoch seconds by the store's clock."""
 
 
 class SavedSession(msgspec.Struct):

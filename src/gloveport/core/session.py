@@ -48,6 +48,7 @@ from .commands import (
     Launch,
     LinkLost,
     OpenCall,
+    Persist,
     Release,
     Replay,
     Step,
@@ -59,6 +60,7 @@ from .outcome import Output, clean, failed, guest_error, json_size
 from .plain import AsWritten, is_plain
 from .run import Run
 from .saved import Identity
+from .trail import settled_calls
 
 __all__ = ("Session", "ToolInfo")
 
@@ -109,6 +111,8 @@ class Session(ObservedSession):
         """Whether the guest can compile plain JavaScript by itself, and is asked to before the compiler is."""
         self.fatal_pauses = False
         """What a tool's `SystemExit` does: stop the run (blocking sessions), or leave it paused and pass it on."""
+        self.each_answer = False
+        """Whether a store is told of an answer before the guest is; else together with what it is told next."""
         self._expired: Failed | None = None
 
     # ── what can be asked at any time ────────────────────────────────────────────────────────────────────────────────
@@ -121,7 +125,7 @@ class Session(ObservedSession):
 
     @property
     def _pending_call(self) -> OpenCall | None:
-        if self.run is None or not self.run.open:
+        if self.run is None or not self.run.open or self.run.owed:
             return None
         return next(iter(self.run.open.values()))
 
@@ -174,6 +178,43 @@ class Session(ObservedSession):
             expired, self._expired = self._expired, None
             return expired
         return (yield from self._guard(self._continue(answer, elapsed), self._go_on))
+
+    def recover(self, answers: list[Answer]) -> Steps:
+        """Go on with a run that a host left, with answers for its `unknown_calls`. → `ToolCall | Done | Failed`"""
+        self.check_open()
+        if self.run is None:
+            raise NotPausedError("no run was left unfinished")
+        return (yield from self._guard(self._take_up(self.run, answers), self._go_on))
+
+    def _take_up(self, run: Run, answers: list[Answer]) -> Steps:
+        yield from self.revive()
+        owed, run.owed = run.owed, []
+        for call_id in settled_calls(owed):
+            call = run.settle(call_id)
+            if call in run.waiting:
+                run.waiting.remove(call)
+        yield from self._steps(run, owed)
+        yield from self._settle(run, answers, 0.0, given=True)
+        return run
+
+    def begin_call(self, step: ToolCall) -> None:
+        """Note that whoever drives the session is about to make the pending call."""
+        self.check_step(step)
+        call = self._pending_call
+        if call is not None and self.trail is not None and not call.started:
+            call.started = True
+            self.trail.started([call.id])
+
+    def roll_back(self) -> Steps:
+        """Undo the run under way."""
+        self.check_open()
+        if self.run is None:
+            raise NotPausedError("there is no run to roll back")
+        yield Cancel()
+        yield Release()
+        run, error = self.run, RunCancelled("the run was rolled back")
+        self.lose(run, error)
+        self.tell_ended(run, failed(error, run.output))
 
     def expire(self) -> None:
         """The pause lasted longer than `max_pause`: roll back. The driver releases the guest; the next `resume` says so."""
@@ -245,7 +286,7 @@ class Session(ObservedSession):
         self.runs += 1
         self.discovery.begin_run()
         run = self.run = Run(self.runs, source, self.limits, self.last_call)
-        run.ask, run.compiled = ask, compiled
+        run.ask, run.compiled, run.trail = ask, compiled, self.trail
         return run
 
     def _begin_plain(self, source: str, ask: frozenset[str] | None) -> Steps:
@@ -278,7 +319,8 @@ class Session(ObservedSession):
         if run.pause_left < 0:
             self._over_pause()
         answer.call_id -= self.ids_lost
-        yield from self._settle(run, [answer], 0.0)
+        yield from self.revive()
+        yield from self._settle(run, [answer], 0.0, given=True)
         return run
 
     def _go_on(self, run: Run) -> Steps:
@@ -311,8 +353,7 @@ class Session(ObservedSession):
             yield from self._refuse(run)
             if run.finished is not None:
                 return (yield from self._finish(run))
-            while (call := run.next_call(self.window, self._sequential)) is not None:
-                yield Launch(call)
+            yield from self._launch(run)
             if not run.in_flight:  # every open call is held: nothing but an answer from outside goes on
                 step = yield from self._hand_out(run)
                 if step is not None:
@@ -332,6 +373,18 @@ class Session(ObservedSession):
             else:
                 yield from self._step(run, wire.tick_request(waited * 1000))
                 waited = 0.0
+
+    def _launch(self, run: Run) -> Steps:
+        calls: list[OpenCall] = []
+        while (call := run.next_call(self.window, self._sequential)) is not None:
+            calls.append(call)
+        if self.trail is not None and calls:
+            for call in calls:
+                call.started = True
+            self.trail.started([call.id for call in calls])
+            yield Persist()  # before any of them runs: it must not happen twice unnoticed
+        for call in calls:
+            yield Launch(call)
 
     def _sequential(self, js_name: str) -> bool:
         return self.tool(js_name).sequential
@@ -363,11 +416,13 @@ class Session(ObservedSession):
         run.hand_back()
         raise _Fatal(fatal.fatal)
 
-    def _settle(self, run: Run, answers: list[Answer], waited: float) -> Steps:
+    def _settle(self, run: Run, answers: list[Answer], waited: float, *, given: bool = False) -> Steps:
         requests: list[bytes] = []
         for answer in answers:
             if answer.pause:
                 run.hold(answer.call_id)
+                if self.trail is not None:
+                    self.trail.held(answer.call_id)
                 continue
             call = run.settle(answer.call_id)
             if call is None:
@@ -381,6 +436,11 @@ class Session(ObservedSession):
             self.tell_answered(run, answer.call_id, self.tool(call.name).name, answer.ok)
             requests.append(wire.answer_request(waited * 1000, answer.call_id, answer.ok, answer.payload))
             waited = 0.0
+        if self.trail is not None and requests:
+            write = given or self.each_answer
+            if write:
+                self.trail.announce(run, requests)
+            yield Persist(answers=not write)
         yield from self._steps(run, requests)
 
     def _refuse(self, run: Run) -> Steps:
@@ -391,6 +451,8 @@ class Session(ObservedSession):
                 payload = encode({"name": refusal.name, "message": refusal.text})
                 requests.append(wire.answer_request(0.0, call_id, False, payload))
                 self.issued.add(refusal.name)
+            if self.trail is not None:
+                self.trail.refused([call_id for call_id, _ in run.refused])
             run.refused = []
             yield from self._steps(run, requests)
 

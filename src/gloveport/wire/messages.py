@@ -27,6 +27,7 @@ __all__ = (
     "Reply",
     "Tail",
     "answer_request",
+    "answered_call",
     "bind_request",
     "decode_output",
     "decode_reply",
@@ -247,6 +248,11 @@ def plain_request(number: int, max_output_bytes: int, source: str) -> bytes:
 def answer_request(advance_ms: float, call_id: int, ok: bool, payload: bytes) -> bytes:
     """Settles one call."""
     return _ANSWER.pack(b"A", advance_ms, call_id, ok, len(payload)) + payload
+
+
+def answered_call(request: bytes) -> int | None:
+    """The call that a request settles, if it settles one."""
+    return _ANSWER.unpack_from(request)[2] if request[:1] == b"A" else None
 
 
 def tick_request(advance_ms: float) -> bytes:
