@@ -13,6 +13,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .errors import (
+        CallOutcomeUnknownError,
         CompileError,
         DeadlockError,
         EngineUnavailableError,
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
         JavaScriptError,
         JournalError,
         JournalTooLarge,
+        LeaseLost,
         McpServerError,
         McpToolError,
         MemoryLimitExceeded,
         NotPausedError,
         PauseRequested,
+        PoolFull,
         ReplayDivergence,
         ResultTooLarge,
         RunCancelled,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         SessionClosedError,
         SessionError,
         SessionPausedError,
+        StaleJournal,
         StaleStepError,
         ToolArgumentError,
         ToolBudgetError,
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
         ValueCrossingError,
         WorkerCrashed,
     )
+    from .host.pool import PooledSession, PoolStats, SessionPool
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
@@ -61,6 +66,7 @@ _HOMES = {
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
     "ToolCatalog": "tools.catalog",
+    **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
     "describe_tools": "tools.prompt",
     "typescript_stubs": "tools.typescript",
     **dict.fromkeys(("Done", "ExecutionResult", "Failed", "RuntimeConfig", "SchemaTool", "Step", "ToolCall"), "types"),
@@ -69,6 +75,7 @@ _HOMES = {
 __all__ = (
     "AgentSandbox",
     "AsyncAgentSandbox",
+    "CallOutcomeUnknownError",
     "CompileError",
     "DeadlockError",
     "Done",
@@ -80,11 +87,15 @@ __all__ = (
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",
+    "LeaseLost",
     "McpServerError",
     "McpToolError",
     "MemoryLimitExceeded",
     "NotPausedError",
     "PauseRequested",
+    "PoolFull",
+    "PoolStats",
+    "PooledSession",
     "ReplayDivergence",
     "ResultTooLarge",
     "RunCancelled",
@@ -99,6 +110,8 @@ __all__ = (
     "SessionClosedError",
     "SessionError",
     "SessionPausedError",
+    "SessionPool",
+    "StaleJournal",
     "StaleStepError",
     "Step",
     "ToolArgumentError",

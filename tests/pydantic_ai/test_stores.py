@@ -145,7 +145,7 @@ def test_an_older_record_put_back_is_refused(tmp_path: Path):
     assert mail.sent == ["a"]
     for put_back in (
         "UPDATE sessions SET blob = ?",
-        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     ):
         with connection:
             connection.execute(put_back, (old,) if put_back.startswith("UPDATE") else row)

@@ -188,8 +188,12 @@ class DurableSession:
 
     def suspend(self) -> Steps:
         """Give the guest of an idle or paused session back. The next use has a new one, in the same state."""
-        if self.live and self.run is not None:
-            self._suspended = yield from self._image_of_run()
+        try:
+            if self.live and self.run is not None:
+                self._suspended = yield from self._image_of_run()
+        except (LinkLost, ImageError, ProtocolViolation) as lost:
+            if self.run is not None:
+                self.lose(self.run, WorkerCrashed(f"the worker died while the session was paused ({lost})"))
         self.live = False
         yield Release()
 

@@ -528,6 +528,13 @@ class Session(ObservedSession):
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
         return ToolCall(self.tool(call.name).name, plain, call.id + self.ids_lost)
 
+    def step_of(self, call: OpenCall) -> ToolCall:
+        """An open call as whoever drives the session sees it."""
+        try:
+            return self._tool_call(call)
+        except ValueCrossingError:
+            return ToolCall(self.tool(call.name).name, (), call.id + self.ids_lost)
+
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:
             return MemoryLimitExceeded(

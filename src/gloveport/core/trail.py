@@ -142,6 +142,11 @@ class Trail:
     def __bool__(self) -> bool:
         return bool(self._records)
 
+    @property
+    def announcing(self) -> bool:
+        """Whether requests were noted that are not made yet."""
+        return self._announced > 0
+
     def asked(self, run: Run, request: bytes) -> None:
         """A request was made."""
         if self._announced:

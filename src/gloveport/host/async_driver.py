@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from ..core.commands import Await, Awaited, Boot, Compile
+from ..core.commands import Await, Awaited, Boot, Compile, Persist
 from ..tools.bridge import Prepared
 from .driver import GUEST_COMMANDS
 from .task_calls import TaskCalls
@@ -55,6 +55,8 @@ class AsyncDriver(TaskCalls):
             return await self.need_link().perform_async(command)
         if kind is Await:
             return await self.wait(command.timeout)
+        if kind is Persist and self.persist is not None:
+            return await self.persist(command)
         if kind is Compile:
             return await self.compiler.compile_async(command.source, script=command.script)
         if kind is Boot:

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from ..core.commands import Answer, Cancel, Compiled, Dump, Launch, LinkLost, Load, OpenCall, Release, Replay, Step
+from ..core.commands import (
+    Answer,
+    Cancel,
+    Compiled,
+    Dump,
+    Launch,
+    LinkLost,
+    Load,
+    OpenCall,
+    Persist,
+    Release,
+    Replay,
+    Step,
+)
 from ..engines.wasm.link import Link
 from ..telemetry import end_call, start_call
 from ..tools.bridge import Prepared, ToolBridge
@@ -50,6 +64,8 @@ class Driver:
         """Whether the run under way can pause."""
         self.traced = False
         """Whether anybody sees spans of its calls."""
+        self.persist: Callable[[Persist], Awaitable[None]] | None = None
+        """What tells a store of a session that has one. For asyncio only."""
         self._tool_timeout = tool_timeout
         self._running: dict[int, Prepared] = {}
         """What has no answer yet. A rollback sets call ids back, so it is the object that tells a late answer from a wanted one."""

@@ -40,6 +40,8 @@ class Record:
     """Set by the store."""
     spent: int = 0
     """Tool calls charged so far."""
+    tally: bytes = b""
+    """What else is to be remembered with `spent`, for as long: calls per tool, say."""
     label: str = ""
     """For listings: whose it is, what it is about."""
     pending: str | None = None
@@ -69,6 +71,8 @@ class Lease:
     """Of the record at that moment, or of the last one that there was."""
     spent: int = 0
     """Calls charged so far, also by a record that is gone."""
+    tally: bytes = b""
+    """What was last written beside it."""
     exists: bool = False
     """Whether there is a record."""
 
@@ -97,6 +101,7 @@ class Store(Protocol):
         *,
         expect: int,
         spent: int,
+        tally: bytes = b"",
         pending: str | None = None,
         token: int | None = None,
         release: bool = False,
@@ -154,6 +159,7 @@ class Stored:
     now: float
     version: int = 0
     spent: int = 0
+    tally: bytes = b""
     alive: bool = False
     """Whether there is a record."""
     token: int = 0
@@ -165,18 +171,18 @@ class Stored:
     def of(
         cls,
         now: float,
-        session: tuple[int, int, bool, float | None, float | None] | None,
+        session: tuple[int, int, bytes, bool, float | None, float | None] | None,
         lease: tuple[int, str | None, float] | None,
     ) -> Stored:
-        """From a row (version, spent, whether it has a blob, expires, counter_ttl) and a lease (token, owner, until)."""
+        """From a row (version, spent, tally, whether it has a blob, expires, counter_ttl) and a lease (token, owner, until)."""
         token, owner, until = lease or (0, None, 0.0)
         if session is None:
             return cls(now, token=token, owner=owner, until=until)
-        version, spent, filled, expires, counter_ttl = session
+        version, spent, tally, filled, expires, counter_ttl = session
         over = expires is not None and expires <= now
         if over and expires is not None and counter_ttl is not None and expires + counter_ttl <= now:
-            version = spent = 0
-        return cls(now, version, spent, filled and not over, token, owner, until)
+            version, spent, tally = 0, 0, b""
+        return cls(now, version, spent, tally, filled and not over, token, owner, until)
 
     @property
     def leased(self) -> bool:
@@ -193,6 +199,7 @@ class Stored:
             now=self.now,
             version=self.version,
             spent=self.spent,
+            tally=self.tally,
             exists=self.alive,
         )
 

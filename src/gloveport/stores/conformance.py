@@ -42,7 +42,9 @@ class StoreSuite:
     # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def test_a_record_comes_back_whole(self, store: Store) -> None:
-        given = Record(key="a/é", blob=b"\0x\xff", spent=2, label="l\n", pending="mail", ttl=90.0, counter_ttl=9.0)
+        given = Record(
+            key="a/é", blob=b"\0x\xff", spent=2, tally=b"\1", label="l\n", pending="mail", ttl=90.0, counter_ttl=9.0
+        )
         version = store.put(given, expect=None)
         record = store.get("a/é")
         assert record.updated > 0
@@ -61,10 +63,17 @@ class StoreSuite:
     def test_segments_are_added_in_order_until_the_next_whole_write(self, store: Store) -> None:
         version = store.put(Record(key="a", blob=b"base", label="who"), expect=None)
         for number in range(12):
-            version = store.append("a", b"%d" % number, expect=version, spent=number, pending=f"t{number}")
+            more: dict[str, Any] = {"spent": number, "tally": b"%d" % number, "pending": f"t{number}"}
+            version = store.append("a", b"%d" % number, expect=version, **more)
         record = store.get("a")
         assert record.segments == tuple(b"%d" % number for number in range(12))
-        assert (record.blob, record.version, record.spent, record.pending) == (b"base", version, 11, "t11")
+        assert (record.blob, record.version, record.spent, record.tally, record.pending) == (
+            b"base",
+            version,
+            11,
+            b"11",
+            "t11",
+        )
         assert record.label == "who"
         after = store.put(Record(key="a", blob=b"new", spent=11), expect=version)
         assert (store.get("a").segments, after > version) == ((), True)
@@ -131,8 +140,11 @@ class StoreSuite:
         assert (store.spent("a"), store.spent("never")) == (6, 0)
 
     def test_neither_by_deleting_nor_by_waiting(self, store: Store) -> None:
-        store.put(Record(key="a", blob=b"1", spent=5), expect=None)
+        store.put(Record(key="a", blob=b"1", spent=5, tally=b"t"), expect=None)
         store.delete("a")
+        lease = store.acquire("a", "me", _LONG)
+        assert (lease.spent, lease.tally, lease.exists) == (5, b"t", False)
+        store.release(lease)
         store.put(Record(key="b", blob=b"1", spent=5, ttl=_SHORT), expect=None)
         time.sleep(_SHORT * 1.5)
         store.prune()

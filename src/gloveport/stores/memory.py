@@ -20,12 +20,13 @@ class _Entry:
     record: Record | None = None
     version: int = 0
     spent: int = 0
+    tally: bytes = b""
     expires: float | None = None
     counter_ttl: float | None = None
     lease: tuple[int, str | None, float] | None = None
 
     def stored(self, now: float) -> Stored:
-        row = (self.version, self.spent, self.record is not None, self.expires, self.counter_ttl)
+        row = (self.version, self.spent, self.tally, self.record is not None, self.expires, self.counter_ttl)
         return Stored.of(now, row, self.lease)
 
 
@@ -68,6 +69,7 @@ class MemoryStore:
         *,
         expect: int,
         spent: int,
+        tally: bytes = b"",
         pending: str | None = None,
         token: int | None = None,
         release: bool = False,
@@ -82,6 +84,7 @@ class MemoryStore:
                 segments=(*entry.record.segments, segment),
                 version=stored.version + 1,
                 spent=spent,
+                tally=tally,
                 pending=pending,
                 updated=stored.now,
             )
@@ -89,7 +92,7 @@ class MemoryStore:
 
     @staticmethod
     def _write(entry: _Entry, record: Record, release: bool) -> int:
-        entry.record, entry.version, entry.spent = record, record.version, record.spent
+        entry.record, entry.version, entry.spent, entry.tally = record, record.version, record.spent, record.tally
         entry.expires = None if record.ttl is None else record.updated + record.ttl
         entry.counter_ttl = record.counter_ttl
         if release and entry.lease is not None:

@@ -22,7 +22,7 @@ __all__ = ("PostgresStore",)
 
 _SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS {sessions} (
-        key TEXT COLLATE "C" PRIMARY KEY, blob BYTEA, version BIGINT NOT NULL, spent BIGINT NOT NULL,
+        key TEXT COLLATE "C" PRIMARY KEY, blob BYTEA, version BIGINT NOT NULL, spent BIGINT NOT NULL, tally BYTEA,
         label TEXT NOT NULL, pending TEXT, updated DOUBLE PRECISION NOT NULL,
         ttl DOUBLE PRECISION, counter_ttl DOUBLE PRECISION, expires DOUBLE PRECISION
     )""",

@@ -16,24 +16,26 @@ from .base import Lease, Record, Stored, after, check_acquire, check_key, check_
 __all__ = ("Cursor", "SQLStore", "Transaction")
 
 _FIND = """
-SELECT s.version, s.spent, s.blob IS NOT NULL, s.expires, s.counter_ttl, l.token, l.owner, l.until
+SELECT s.version, s.spent, s.tally, s.blob IS NOT NULL, s.expires, s.counter_ttl, l.token, l.owner, l.until
 FROM (SELECT CAST(? AS TEXT) AS key) AS wanted
 LEFT JOIN {sessions} AS s ON s.key = wanted.key LEFT JOIN {leases} AS l ON l.key = wanted.key
 """
 _GET = """
-SELECT 0, blob, version, spent, label, pending, ttl, counter_ttl, updated FROM {sessions}
+SELECT 0, blob, version, spent, tally, label, pending, ttl, counter_ttl, updated FROM {sessions}
 WHERE key = ? AND blob IS NOT NULL AND (expires IS NULL OR expires > ?)
-UNION ALL SELECT number, data, 0, 0, '', NULL, NULL, NULL, 0.0 FROM {segments} WHERE key = ? ORDER BY 1
+UNION ALL SELECT number, data, 0, 0, NULL, '', NULL, NULL, NULL, 0.0 FROM {segments} WHERE key = ? ORDER BY 1
 """
 _PUT = """
-INSERT INTO {sessions} (key, blob, version, spent, label, pending, updated, ttl, counter_ttl, expires)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO {sessions} (key, blob, version, spent, tally, label, pending, updated, ttl, counter_ttl, expires)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET blob = excluded.blob, version = excluded.version, spent = excluded.spent,
-label = excluded.label, pending = excluded.pending, updated = excluded.updated, ttl = excluded.ttl,
+tally = excluded.tally, label = excluded.label, pending = excluded.pending, updated = excluded.updated, ttl = excluded.ttl,
 counter_ttl = excluded.counter_ttl, expires = excluded.expires
 """
 _APPEND = "INSERT INTO {segments} (key, number, data) VALUES (?, ?, ?)"
-_APPENDED = "UPDATE {sessions} SET version = ?, spent = ?, pending = ?, updated = ?, expires = ? + ttl WHERE key = ?"
+_APPENDED = (
+    "UPDATE {sessions} SET version = ?, spent = ?, tally = ?, pending = ?, updated = ?, expires = ? + ttl WHERE key = ?"
+)
 _FORGET_SEGMENTS = "DELETE FROM {segments} WHERE key = ?"
 _DELETE = "UPDATE {sessions} SET blob = NULL, pending = NULL, expires = ? WHERE key = ?"
 _LIST = """
@@ -107,13 +109,14 @@ class SQLStore:
             rows = transaction.execute(_GET, key, transaction.now, key).fetchall()
         if not rows or rows[0][0]:
             raise RecordNotFound(f"there is no record {key!r} in {self}")
-        _, blob, version, spent, label, pending, ttl, counter_ttl, updated = rows[0]
+        _, blob, version, spent, tally, label, pending, ttl, counter_ttl, updated = rows[0]
         return Record(
             key=key,
             blob=bytes(blob),
             segments=tuple(bytes(row[1]) for row in rows[1:]),
             version=version,
             spent=spent,
+            tally=bytes(tally or b""),
             label=label,
             pending=pending,
             ttl=ttl,
@@ -130,7 +133,16 @@ class SQLStore:
             check_write(key, stored, expect=expect, spent=record.spent, token=token)
             now, version = stored.now, stored.version + 1
             expires = None if record.ttl is None else now + record.ttl
-            values = (record.spent, record.label, record.pending, now, record.ttl, record.counter_ttl, expires)
+            values = (
+                record.spent,
+                record.tally,
+                record.label,
+                record.pending,
+                now,
+                record.ttl,
+                record.counter_ttl,
+                expires,
+            )
             transaction.execute(_PUT, key, record.blob, version, *values)
             transaction.execute(_FORGET_SEGMENTS, key)
             if release:
@@ -144,6 +156,7 @@ class SQLStore:
         *,
         expect: int,
         spent: int,
+        tally: bytes = b"",
         pending: str | None = None,
         token: int | None = None,
         release: bool = False,
@@ -153,7 +166,7 @@ class SQLStore:
             check_write(key, stored, expect=expect, spent=spent, token=token)
             now, version = stored.now, stored.version + 1
             transaction.execute(_APPEND, key, version, segment)
-            transaction.execute(_APPENDED, version, spent, pending, now, now, key)
+            transaction.execute(_APPENDED, version, spent, tally, pending, now, now, key)
             if release:
                 transaction.execute(_RELEASE, key, stored.token)
         return version
@@ -275,6 +288,6 @@ class _Found:
 
 def _find(transaction: Transaction, key: str) -> Stored:
     row = transaction.execute(_FIND, key).fetchone()
-    session = None if row[0] is None else (row[0], row[1], bool(row[2]), row[3], row[4])
-    lease = None if row[5] is None else (row[5], row[6], row[7])
+    session = None if row[0] is None else (row[0], row[1], bytes(row[2] or b""), bool(row[3]), row[4], row[5])
+    lease = None if row[6] is None else (row[6], row[7], row[8])
     return Stored.of(transaction.now, session, lease)

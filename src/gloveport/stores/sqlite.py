@@ -24,6 +24,7 @@ _SCHEMA: Final = (
     "ALTER TABLE sessions ADD COLUMN ttl REAL",
     "ALTER TABLE sessions ADD COLUMN counter_ttl REAL",
     "ALTER TABLE sessions ADD COLUMN expires REAL",
+    "ALTER TABLE sessions ADD COLUMN tally BLOB",
     """CREATE TABLE segments (
         key TEXT NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (key, number)
     ) STRICT, WITHOUT ROWID""",

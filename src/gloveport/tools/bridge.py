@@ -125,6 +125,10 @@ class ToolBridge:
             return Answer(call_id, False, b"", pause=True)
         return _error(call_id, type(error).__name__, self.message(error))
 
+    def told(self, call_id: int, error: Exception) -> Answer:
+        """The answer for an error whose text gloveport wrote itself, for the guest."""
+        return _error(call_id, type(error).__name__, str(error))
+
     def message(self, error: BaseException) -> str:
         """What the guest may read of an error."""
         if self._redact and not isinstance(error, self._expose) and not (isinstance(error, ToolError) and error.shown):
