@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         ValueCrossingError,
         WorkerCrashed,
     )
+    from .host.keys import KeyRing
     from .host.pool import PooledSession, PoolStats, SessionPool
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
@@ -65,6 +66,7 @@ _HOMES = {
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
+    "KeyRing": "host.keys",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
     "describe_tools": "tools.prompt",
@@ -87,6 +89,7 @@ __all__ = (
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",
+    "KeyRing",
     "LeaseLost",
     "McpServerError",
     "McpToolError",

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.saved import SavedSession, decode_saved
-from ..core.seal import unseal
+from ..core.seal import SealingKey, unseal
+from ..host.keys import KeyRing
 from ..stores import Record, SQLiteStore
 from ..wire.values import decode
 from . import EXIT_OK, EXIT_USAGE
@@ -24,7 +25,13 @@ def arguments(verb: argparse.ArgumentParser) -> None:
     listing = verbs.add_parser("list", help="all sessions, newest first, and the call each waits at")
     show = verbs.add_parser("show", help="one session; with --key-file also the arguments of the call it waits at")
     show.add_argument("name", help="its key in the store")
-    show.add_argument("--key-file", type=Path, help="a file with the key that its blob is sealed with")
+    show.add_argument(
+        "--key-file",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a file with the key that its blob is sealed with; with its name for a key of a KeyRing; may be repeated",
+    )
     show.add_argument("--associated-data", default="", help="what the blob was bound to, as text")
     for parser in (listing, show):
         parser.add_argument("--store", type=Path, required=True, help="the SQLite file")
@@ -70,13 +77,22 @@ def _row(record: Record) -> dict[str, Any]:
 def _show(store: SQLiteStore, options: argparse.Namespace) -> int:
     record = store.get(options.name)
     data = {**_row(record), "bytes": len(record.blob)}
-    if options.key_file is not None:
-        data |= _contents(record, options.key_file.read_bytes(), options.associated_data.encode())
+    if options.key_file:
+        data |= _contents(record, _key(options.key_file), options.associated_data.encode())
     print(json.dumps(data, indent=None if options.json else 2, default=str))
     return EXIT_OK
 
 
-def _contents(record: Record, key: bytes, associated_data: bytes) -> dict[str, Any]:
+def _key(files: list[str]) -> SealingKey:
+    named = dict(item.split("=", 1) for item in files if "=" in item)
+    plain = [Path(item).read_bytes() for item in files if "=" not in item]
+    if not named:
+        return plain[0]
+    keys = {name: Path(path).read_bytes() for name, path in named.items()}
+    return KeyRing(keys, primary=next(iter(keys)), unnamed=plain[0] if plain else None)
+
+
+def _contents(record: Record, key: SealingKey, associated_data: bytes) -> dict[str, Any]:
     saved: SavedSession = decode_saved(unseal(record.blob, key, associated_data))
     waiting = (
         [{"tool": call.name, "arguments": decode(call.args, call.flags)} for call in saved.run.open_calls]

@@ -374,7 +374,7 @@ class DurableSession:
         self.journal = None
         if saved.journal is not None:
             self.journal = Journal(self.limits.max_journal_bytes, committed(saved.journal))
-        if saved.guest != guest:
+        if saved.guest != guest and (saved.base or saved.run is not None):  # without images there is nothing to rebuild
             yield from self._rebuild(saved)
             return
         self._set_rollback(saved.base, saved.tail)

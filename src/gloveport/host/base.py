@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 from .._version import __version__
 from ..core.commands import Answer
 from ..core.saved import CatalogIdentity, SavedSession, decode_saved, encode_saved
-from ..core.seal import seal, unseal
+from ..core.seal import SealingKey, seal, unseal
 from ..core.session import Session
 from ..errors import JournalError, JournalTooLarge, SessionBusyError, StaleStepError
 from ..policy import Limits
@@ -296,7 +296,7 @@ class BaseSandbox(Generic[D]):
         if step.name not in self.tool_names and step.name not in self.discovered_tools:
             raise StaleStepError(f"`{step.name}` is not a tool of this session")
 
-    def _sealed(self, saved: SavedSession, key: bytes, associated_data: bytes) -> bytes:
+    def _sealed(self, saved: SavedSession, key: SealingKey, associated_data: bytes) -> bytes:
         blob = seal(encode_saved(saved), key, associated_data)
         most = self._options.limits.max_journal_bytes
         if len(blob) > most:
@@ -313,7 +313,7 @@ class BaseSandbox(Generic[D]):
     def _opened(
         cls,
         blob: bytes,
-        key: bytes,
+        key: SealingKey,
         tools: Tools,
         *,
         timeout: float | None,

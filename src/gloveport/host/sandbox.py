@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from ..core.seal import SealingKey
 from ..errors import SessionBusyError
 from ..types import Done, ExecutionResult, Failed, Step, ToolCall
 from .async_driver import AsyncDriver
@@ -96,7 +97,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def dump(self, key: bytes, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
+    async def dump(self, key: SealingKey, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
         """The session as one sealed blob. See `AgentSandbox.dump`."""
         with self._exclusive(), self._observed("gloveport.dump") as tell:
             blob = self._sealed(await self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
@@ -107,7 +108,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
     async def load(
         cls,
         blob: bytes,
-        key: bytes,
+        key: SealingKey,
         tools: Tools,
         *,
         timeout: float | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from ..core.seal import SealingKey
 from ..errors import SessionBusyError
 from ..types import Done, ExecutionResult, Failed, Step, ToolCall
 from .base import _UNSET, BaseSandbox  # pyright: ignore[reportPrivateUsage]
@@ -103,12 +104,13 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
 
     # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def dump(self, key: bytes, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
+    def dump(self, key: SealingKey, *, associated_data: bytes = b"", journal: bool = False) -> bytes:
         """The session as one sealed blob, also while paused. Its size follows the live heap, not the history.
 
-        `key` has at least 16 bytes and is needed again by `load`, as is `associated_data` (at most 4096 bytes, not stored).
+        `key` has at least 16 bytes, or is a `KeyRing`; `load` needs it again, and `associated_data` (at most 4096 bytes, not stored).
         `journal=True` embeds the record of everything that happened, with which a later release can load the session even when it
-        no longer has this guest build. Signed, not encrypted: it holds code, heap and tool results in clear.
+        no longer has this guest build. Signed; it holds code, heap and tool results in clear, unless
+        the `KeyRing` encrypts.
         """
         with self._exclusive(), self._observed("gloveport.dump") as tell:
             blob = self._sealed(self._driver.drive(self._save_steps(journal=journal)), key, associated_data)
@@ -119,7 +121,7 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
     def load(
         cls,
         blob: bytes,
-        key: bytes,
+        key: SealingKey,
         tools: Tools,
         *,
         timeout: float | None = None,

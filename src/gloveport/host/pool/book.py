@@ -15,7 +15,7 @@ import msgspec
 from ..._version import __version__
 from ...core.budget import Budget
 from ...core.saved import SavedSession, decode_saved, encode_saved
-from ...core.seal import seal, unseal
+from ...core.seal import SealingKey, seal, unseal
 from ...core.session import Session
 from ...core.trail import TrailRecord, decode_segment, encode_segment
 from ...errors import (
@@ -45,7 +45,7 @@ _tally_decoder: Final = msgspec.msgpack.Decoder(dict[str, int])
 class Keeping(msgspec.Struct, frozen=True):
     """How a pool keeps its sessions."""
 
-    key: bytes
+    key: SealingKey
     ttl: float | None
     counter_ttl: float | None
     max_bytes: int

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Literal, Self, cast, get_args
 
+from ...core.seal import Sealer, SealingKey, check_key
 from ...errors import (
     LeaseHeld,
     LeaseLost,
@@ -70,7 +71,7 @@ class SessionPool:
     """Many sessions, each known by an owner and an id, and stored after every operation. For asyncio.
 
     - `store`: where they live: `MemoryStore`, `SQLiteStore`, `PostgresStore` or any other `Store`. Hosts that share it share the sessions.
-    - `key`: seals them: at least 16 bytes, the same on every host.
+    - `key`: seals them: at least 16 bytes, or a `KeyRing`; the same on every host.
     - `tools`: of every session, or a function (also async) of owner and id that gives them. Their names must stay the same while sessions
       are stored. `tools_catalog`: as for sessions.
     - `ttl`: seconds that a session is kept after it was used last (3600); `None`: for ever.
@@ -96,7 +97,7 @@ class SessionPool:
     def __init__(
         self,
         store: Store,
-        key: bytes,
+        key: SealingKey,
         tools: Tools | ToolsFor,
         *,
         tools_catalog: Any = None,
@@ -130,6 +131,8 @@ class SessionPool:
                 raise ValueError(f"`{name}` must be a positive integer, not {value!r}")
         _check_choice("durability", durability, get_args(Durability))
         _check_choice("interrupted", interrupted, ("keep", "rollback"))
+        if not isinstance(key, Sealer):
+            check_key(key)
         self.on_unknown = on_unknown
         self._tools = tools
         self._options = {**options, **({} if tools_catalog is None else {"tools_catalog": tools_catalog})}

@@ -15,7 +15,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefinition, ToolSelector
 from pydantic_ai.toolsets import AbstractToolset
 
-from ...core.seal import MIN_KEY
+from ...core.seal import MIN_KEY, Sealer, SealingKey
 from ...policy import DEFAULT_TIMEOUT, MAX_INFLIGHT, MIB, Isolation, Limits, SandboxMode
 from ...stores import MemoryStore, SQLiteStore, Store
 from . import history
@@ -59,8 +59,8 @@ class ToolScript(AbstractCapability[AgentDepsT]):
     store: Store | str | os.PathLike[str] | None = field(default=None, repr=False)
     """Where sessions are kept between scripts and runs: a store, a path of an SQLite file, or `None`: this process's memory, for the
     1000 conversations used last."""
-    key: bytes | str | None = field(default=None, repr=False)
-    """Seals what is stored: at least 16 bytes, hexadecimal text, or `"env:NAME"` for hexadecimal text in an environment variable.
+    key: bytes | str | Sealer | None = field(default=None, repr=False)
+    """Seals what is stored: at least 16 bytes, a `KeyRing`, hexadecimal text, or `"env:NAME"` for that in an environment variable.
     `None`: a random one, for memory only."""
     expires: float | None = None
     """How long an unused session is kept usable."""
@@ -194,10 +194,12 @@ class ToolScript(AbstractCapability[AgentDepsT]):
         return None if waiting is None else waiting.script_id
 
 
-def _resolve_store(store: Store | str | os.PathLike[str] | None, key: bytes | str | None) -> tuple[Store, bytes]:
+def _resolve_store(
+    store: Store | str | os.PathLike[str] | None, key: bytes | str | Sealer | None
+) -> tuple[Store, SealingKey]:
     if isinstance(key, str):
         key = _key_from_text(key)
-    if key is not None and len(key) < MIN_KEY:
+    if isinstance(key, bytes) and len(key) < MIN_KEY:
         raise UserError(f"ToolScript: `key` must have at least {MIN_KEY} bytes: use secrets.token_bytes(32).")
     if store is None:
         return RecentStore(_MAX_SESSIONS), key or secrets.token_bytes(32)

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeVar
 import anyio.to_thread
 import msgspec
 
-from ...core.seal import seal, unseal
+from ...core.seal import SealingKey, seal, unseal
 from ...errors import JournalError, RecordNotFound, StoreConflict
 from ...stores import MemoryStore, Record, Store
 
@@ -117,7 +117,9 @@ class Unreadable(Exception):
 class Ledger:
     """The records of one capability."""
 
-    def __init__(self, store: Store, key: bytes, capability: str, *, expires: float | None, max_bytes: int) -> None:
+    def __init__(
+        self, store: Store, key: SealingKey, capability: str, *, expires: float | None, max_bytes: int
+    ) -> None:
         self._store = store
         self._key = key
         self._capability = capability
@@ -132,7 +134,7 @@ class Ledger:
         return b"gloveport.tool_script\0" + hashlib.sha256(owner.encode()).digest()
 
     @property
-    def key(self) -> bytes:
+    def key(self) -> SealingKey:
         """The sealing key."""
         return self._key
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ...core.seal import SealingKey
 from ...errors import JournalError, ToolError
 from ...host.sandbox import AsyncAgentSandbox
 from ...policy import Isolation, Limits, SandboxMode
@@ -74,7 +75,7 @@ async def load_session(
     settings: Settings,
     tools: Sequence[Mapping[str, Any]],
     blob: bytes,
-    key: bytes,
+    key: SealingKey,
     binding: bytes,
     searched: AgentTools | None,
     *,
@@ -96,7 +97,7 @@ async def roll_back(
     settings: Settings,
     tools: Sequence[Mapping[str, Any]],
     blob: bytes,
-    key: bytes,
+    key: SealingKey,
     binding: bytes,
     searched: AgentTools | None,
 ) -> tuple[bytes, int]:
