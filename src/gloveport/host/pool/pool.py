@@ -182,6 +182,7 @@ class SessionPool:
         entry = self._entries.get(Name(self._prefix, owner, sid).key)
         if entry is None or entry.handle is None:
             raise SessionClosedError(f"session {sid!r} of {owner!r} is not held; it was released already")
+        self._check_unused(entry)
         await self._release(entry)
 
     @asynccontextmanager
@@ -419,8 +420,7 @@ class SessionPool:
     @asynccontextmanager
     async def using(self, entry: Entry) -> AsyncGenerator[None]:
         """Called by a handle around an operation: the session is awake, and nobody puts it to sleep."""
-        if entry.lock.locked() and not entry.evicting:
-            raise SessionBusyError(f"{entry.name} is in use by another task; use it from one at a time")
+        self._check_unused(entry)
         async with entry.lock:
             self._slots.busy(entry)
             if not entry.slot:
@@ -431,6 +431,11 @@ class SessionPool:
                 entry.last_used = now()
                 if entry.live is not None and entry.handle is not None:
                     self._slots.idle(entry)
+
+    @staticmethod
+    def _check_unused(entry: Entry) -> None:
+        if entry.lock.locked() and not entry.evicting:
+            raise SessionBusyError(f"{entry.name} is in use by another task; use it from one at a time")
 
     async def _put_to_sleep(self, entry: Entry) -> None:
         """Take the worker of a session that nobody uses at this moment."""
