@@ -108,7 +108,17 @@ def test_a_plain_key_moves_into_a_ring():
         unseal(blob, KeyRing({"new": K1}, unnamed=K2))
 
 
-@pytest.mark.parametrize("blob", [b"", b"GLVS", b"GLVS\x02", b"GLVS\x02\x01\x40a", b"GLVS\x03\x01\x01a" + bytes(60), b"GLVS\x02\x07\x042026" + bytes(60)])  # fmt: skip
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"",
+        b"GLVS",
+        b"GLVS\x02",
+        b"GLVS\x02\x01\x40a",
+        b"GLVS\x03\x01\x01a" + bytes(60),
+        b"GLVS\x02\x07\x042026" + bytes(60),
+    ],
+)
 def test_what_is_no_blob_is_refused(blob):
     for keys in (ring(), ring(encrypt=True, accept_signed=True, unnamed=PLAIN)):
         with pytest.raises(SealError):
