@@ -63,7 +63,10 @@ class Tools:
         async def approve(tag):
             return await self.effect(sid, tag)
 
-        return {"charge": charge, "approve": approve}
+        async def nap():
+            await asyncio.sleep(random.random() * 0.01)
+
+        return {"charge": charge, "approve": approve, "nap": nap}
 
 
 async def use(session):
@@ -80,7 +83,7 @@ async def use(session):
             await session.resume(step, value)
     elif random.random() < 0.15:
         with contextlib.suppress(TimeoutError):  # a caller that gives up
-            await asyncio.wait_for(session.run("await new Promise(r => setTimeout(r, 1)); return 1"), 0.0005)
+            await asyncio.wait_for(session.run("await nap(); await nap(); return 1"), 0.008)
     else:
         step = await session.start(TURN, ask=["approve"])
         if isinstance(step, ToolCall) and random.random() < 0.3:

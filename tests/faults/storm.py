@@ -117,7 +117,8 @@ def _counters(connection):
 
 async def _settle(conninfo):
     """On a calm host, finish what was left, and read what the sessions know."""
-    store, pool = make_pool(conninfo, Tools(conninfo).of, isolation="inline")
+    tools = Tools(conninfo)
+    store, pool = make_pool(conninfo, tools.of, isolation="inline")
     ledgers = {}
     async with pool:
         for number in range(SESSIONS):
@@ -127,6 +128,8 @@ async def _settle(conninfo):
                 ledger = await session.run("return globalThis.ledger ?? []")
                 ledgers[str(number)] = (ledger, session.calls_made, session.lost_runs)
     store.close()
+    if tools.connection is not None:
+        await tools.connection.close()
     return ledgers
 
 

@@ -68,6 +68,7 @@ class Book:
         self._segments = 0
         self._size = 0
         self._dump_size = 0
+        self._writing = False
         self._told: float | None = None
         """Since when the store knows the run to be paused."""
 
@@ -141,6 +142,9 @@ class Book:
         except (StoreError, JournalError) as error:
             self.broken = error
             raise
+        finally:
+            if self._writing and self.broken is None:  # cancelled, and what became of it is not known
+                self.broken = StoreError(f"a write of {self.name} was cancelled and failed")
 
     async def _write(
         self, core: Session, driver: AsyncDriver, waits: float | None, resting: bool, release: bool
@@ -190,14 +194,29 @@ class Book:
             ttl=self._keeping.ttl,
             counter_ttl=self._keeping.counter_ttl,
         )
-        store, expect = self._access.store, self.version
-        version = await self._access.perform(store.put, record, expect=expect, token=self.tenure.token, release=release)
-        if version != self._next:
-            raise StoreError(f"the store numbers {self.name} in a way of its own: {version} after {expect}")
-        self.version = version
+        expected = self._next
+        self._writing = True
+        await self._access.perform(
+            self._access.store.put,
+            record,
+            expect=self.version,
+            token=self.tenure.token,
+            release=release,
+            then=lambda version: self._wrote(version, core.base, len(blob)),
+        )
+        if self.version != expected:
+            raise StoreError(f"the store numbers {self.name} in a way of its own: {self.version}, not {expected}")
+
+    def _wrote(self, version: int, base: list[bytes], size: int) -> None:
+        self._writing = False
+        self.version, self._base, self._dump_size = version, base, size
         self._segments = self._size = 0
-        self._dump_size = len(blob)
-        self._base = core.base
+
+    def _appended(self, version: int, size: int) -> None:
+        self._writing = False
+        self.version = version
+        self._segments += 1
+        self._size += size
 
     async def _dump(self, core: Session, driver: AsyncDriver, waits: float | None) -> bytes:
         guest = driver.engine.build
@@ -219,7 +238,8 @@ class Book:
                 "free what it keeps on globalThis, or allow more"
             )
         assert self.version is not None
-        self.version = await self._access.perform(
+        self._writing = True
+        await self._access.perform(
             self._access.store.append,
             self.name.key,
             segment,
@@ -229,9 +249,8 @@ class Book:
             pending=_pending(core),
             token=self.tenure.token,
             release=release,
+            then=lambda version: self._appended(version, len(segment)),
         )
-        self._segments += 1
-        self._size += len(segment)
 
     @property
     def _next(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -28,24 +30,40 @@ def now() -> float:
 
 
 class StoreAccess:
-    """A store's methods without blocking the loop. What was begun is finished: no write is abandoned half-way by a cancellation."""
+    """A store's methods without blocking the loop. What was begun is finished: a caller that is cancelled waits until it is."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._here = isinstance(store, MemoryStore)
         self._threads: anyio.CapacityLimiter | None = None
 
-    async def perform(self, function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-        """Call a method of the store."""
+    async def perform(
+        self, function: Callable[..., T], *arguments: Any, then: Callable[[T], None] | None = None, **keywords: Any
+    ) -> T:
+        """Call a method of the store. `then` is called with what it gave, also when the caller is cancelled meanwhile."""
         if self._here:
-            return function(*arguments, **keywords)
+            result = function(*arguments, **keywords)
+        else:
+            result = await self._finished(functools.partial(function, *arguments, **keywords), then)
+        if then is not None:
+            then(result)
+        return result
+
+    async def _finished(self, call: Callable[[], T], then: Callable[[T], None] | None) -> T:
         if (
             self._threads is None
-        ):  # threads of our own, so that tools which hang in threads cannot keep a lease from being renewed
+        ):  # threads of our own: tools that hang in threads must not keep a lease from being renewed
             self._threads = anyio.CapacityLimiter(_THREADS)
-        return await anyio.to_thread.run_sync(
-            functools.partial(function, *arguments, **keywords), limiter=self._threads
-        )
+        task = asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=self._threads))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            while not task.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
+            if task.exception() is None and then is not None:
+                then(task.result())
+            raise
 
 
 class Tenure:
@@ -66,8 +84,15 @@ class Tenure:
         pause = _POLL[0]
         while True:
             since = now()
+            given: list[Lease] = []
             try:
-                return cls(access, await access.perform(access.store.acquire, key, owner, ttl), since)
+                return cls(
+                    access, await access.perform(access.store.acquire, key, owner, ttl, then=given.append), since
+                )
+            except asyncio.CancelledError:
+                for lease in given:  # nobody will use it
+                    await access.perform(access.store.release, lease)
+                raise
             except LeaseHeld:
                 left = deadline - now()
                 if left <= 0:
