@@ -14,10 +14,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ("Probes", "serve")
+__all__ = ("Probes", "pss_of", "serve")
 
 KEY = b"k" * 32
 _LOOP = "for (let i = 0; i < %d; i++) await echo({i, s: 'hello'}); return 1"
@@ -240,8 +240,14 @@ class Probes:
 
 
 def _pss_of_children() -> int:
+    """Bytes that every process below this one takes, memory that they share divided among them."""
+    return pss_of(_descendants(os.getpid()))
+
+
+def pss_of(pids: Iterable[int]) -> int:
+    """Bytes that those processes take."""
     total = 0
-    for pid in _descendants(os.getpid()):
+    for pid in pids:
         try:
             with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
                 total += next(int(line.split()[1]) for line in file if line.startswith("Pss:")) * 1024

@@ -12,13 +12,14 @@ __all__ = ("arguments", "run")
 
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
-    verb.add_argument("what", choices=["sessions", "catalog"], help="what to measure")
+    verb.add_argument("what", choices=["sessions", "catalog", "pool"], help="what to measure")
     verb.add_argument(
         "--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours"
     )
     verb.add_argument("--json", action="store_true", help="print the rows as JSON")
     verb.add_argument("--check", action="store_true", help="exit with 1 when a bar of SPECIFICATION.md is missed")
     verb.add_argument("--quick", action="store_true", help="fewer samples: under 50 s")
+    verb.add_argument("--postgres", metavar="CONNINFO", help="pool: this server instead of one started for it")
     verb.add_argument("--isolation", choices=get_args(Isolation), default="process")
 
 
@@ -30,6 +31,11 @@ def run(options: argparse.Namespace) -> int:
         from ..bench import catalog
 
         return show(catalog.measure(quick=options.quick), as_json=options.json, check=options.check)
+    if options.what == "pool":
+        from ..bench import pool
+
+        rows = pool.measure(quick=options.quick, isolation=options.isolation, postgres=options.postgres)
+        return show(rows, as_json=options.json, check=options.check)
     from ..bench.sessions import measure
 
     rows = measure(peers=options.peers, quick=options.quick, isolation=options.isolation)
