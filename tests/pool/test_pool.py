@@ -565,3 +565,43 @@ def test_the_steps_of_a_pool_are_those_of_a_session(make_pool, play):
         await plain.close()
 
     play(main)
+
+
+def test_what_was_found_in_a_catalog_stays_found(store, make_pool, play):
+    tools = [
+        {
+            "name": f"tool_{n}",
+            "description": f"number {n}",
+            "inputSchema": {"type": "object"},
+            "callable": lambda args: "ok",
+        }
+        for n in range(30)
+    ]
+
+    async def main():
+        options = {"tools_catalog": tools, "max_live": 1, "max_tool_calls": 10}
+        async with make_pool(store, **options).session("ada", "1") as session:
+            assert (await session.execute("return await tools.tool_7({})")).error_type == "ToolNotDiscoveredError"
+            await session.run("return await describe_tool('tool_7')")
+        async with make_pool(store, **options).session("ada", "1") as session:
+            assert session.discovered_tools == ("tool_7",)
+            assert await session.run("return await tools.tool_7({})") == "ok"
+            made = session.calls_made
+        async with make_pool(store, **options).session("ada", "1") as session:
+            assert session.calls_made == made
+
+    play(main)
+
+
+def test_a_pool_with_other_options_refuses_what_it_would_misread(store, make_pool, play):
+    async def main():
+        async with make_pool(store, namespace="tools").session("ada", "1") as session:
+            assert await session.run("return await tools.look(1)") == 1
+        for options, text in (
+            ({}, "namespace='tools'"),
+            ({"namespace": "tools", "redact_host_errors": False}, "redact"),
+        ):
+            with pytest.raises(JournalError, match=text):
+                await make_pool(store, **options).get("ada", "1")
+
+    play(main)

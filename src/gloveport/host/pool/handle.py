@@ -104,6 +104,16 @@ class PooledSession:
         return self._live.tool_names
 
     @property
+    def catalog_names(self) -> tuple[str, ...]:
+        """The tools of the catalog as they are now, by the names they were given."""
+        return self._live.catalog_names
+
+    @property
+    def discovered_tools(self) -> tuple[str, ...]:
+        """The tools of the catalog that were found, by the names they were given."""
+        return self._live.discovered_tools
+
+    @property
     def worker_pid(self) -> int | None:
         """The worker's process id, while there is one."""
         return self._live.worker_pid

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ...core.commands import Answer, Persist
 from ...core.saved import SavedSession
 from ...core.trail import TrailRecord
-from ...errors import CallOutcomeUnknownError
+from ...errors import CallOutcomeUnknownError, JournalError
 from ...types import Done, Failed, Step, ToolCall
 from ..base import _UNSET, _check_identity  # pyright: ignore[reportPrivateUsage]
 from ..options import Options
@@ -53,6 +53,8 @@ class LiveSession(AsyncAgentSandbox):
         """The stored session, at the place where it was left."""
         saved, trail = await book.read()
         _check_identity(saved, built)
+        if saved.identity.namespace != built.identity.namespace:
+            raise JournalError(f"the session was made with namespace={saved.identity.namespace!r}; use the same")
         limits = dataclasses.replace(
             built.limits,
             max_tool_calls=saved.budget.limit,
