@@ -605,3 +605,57 @@ def test_a_pool_with_other_options_refuses_what_it_would_misread(store, make_poo
                 await make_pool(store, **options).get("ada", "1")
 
     play(main)
+
+
+def test_what_was_computed_is_not_computed_again_by_waking(store, make_pool, play):
+    """A pause is stored as what was asked of the guest, unless answering it again would take long: then as an image."""
+    long = "let x = 1; for (let i = 0; i < 3e6; i++) x = (x * 31 + i) % 1000003;"
+
+    async def main():
+        pool = make_pool(store, max_live=1)
+        for sid, work in (("short", ""), ("long", long)):
+            async with pool.session("ada", sid) as session:
+                await session.start(work + "const a = await mail('x'); return [a, 7]")
+        short, image = (store.get(f"gloveport/session/ada/{sid}") for sid in ("short", "long"))
+        assert (len(short.segments), image.segments) == (1, ())
+        for sid in ("short", "long"):
+            async with make_pool(store).session("ada", sid) as session:
+                assert (await session.resume(session.pending, 1)).value == [1, 7]
+                assert await session.run("return a") == 1
+
+    play(main)
+
+
+def test_a_write_is_finished_though_its_caller_is_cancelled(make_pool, play):
+    import time as clock
+
+    class Slow:
+        """A store that is not in memory, as far as the pool can tell."""
+
+        def __init__(self):
+            self.inner = MemoryStore()
+
+        def __getattr__(self, name):
+            method = getattr(self.inner, name)
+
+            def slow(*arguments, **keywords):
+                clock.sleep(0.03)
+                return method(*arguments, **keywords)
+
+            return slow
+
+    async def main():
+        slow = Slow()
+        pool = make_pool(slow)
+        for after in (0.01, 0.04, 0.07):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(pool.get("ada", f"get {after}"), after)
+            async with pool.session("ada", f"get {after}", timeout=0.5):
+                pass
+            async with pool.session("ada", "run") as session:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(session.run("globalThis.n = (globalThis.n ?? 0) + 1; await look()"), 0.01)
+                assert await session.run("return 5") == 5
+        assert pool.stats().lost == 0
+
+    play(main)

@@ -39,6 +39,9 @@ _REST_BYTES: Final = 64 * 1024
 _RUN_SEGMENTS: Final = 512
 _RUN_BYTES: Final = 512 * 1024
 """The same in the middle of a run, where a dump means more work."""
+_REST_NS: Final = 20_000_000
+_RUN_NS: Final = 200_000_000
+"""Nanoseconds that a run has computed since the stored dump, and that waking would have to compute again."""
 _tally_decoder: Final = msgspec.msgpack.Decoder(dict[str, int])
 
 
@@ -68,6 +71,8 @@ class Book:
         self._segments = 0
         self._size = 0
         self._dump_size = 0
+        self._computed = (0, 0)
+        """The run that was under way in the stored dump, and how long it had computed."""
         self._writing = False
         self._told: float | None = None
         """Since when the store knows the run to be paused."""
@@ -103,6 +108,8 @@ class Book:
         self._segments, self._size = len(record.segments), sum(map(len, record.segments))
         self._dump_size = len(record.blob)
         self._base = saved.base
+        if saved.run is not None:
+            self._computed = (saved.run.number, saved.run.used_ns)
         return saved, trail
 
     def waits_since(self, waits: float | None) -> None:
@@ -179,9 +186,15 @@ class Book:
     def _whole_is_due(self, core: Session, resting: bool) -> bool:
         if core.trail is not None and core.trail.announcing:  # what the guest is about to be told is in no dump yet
             return False
-        if resting:
-            return core.base is not self._base or self._segments >= _REST_SEGMENTS or self._size >= _REST_BYTES
-        return self._segments >= _RUN_SEGMENTS or self._size >= _RUN_BYTES
+        number, before = self._computed
+        run = core.run
+        computed = 0 if run is None else run.used_ns - (before if run.number == number else 0)
+        if resting and core.base is not self._base:
+            return True
+        segments, size, ns = (
+            (_REST_SEGMENTS, _REST_BYTES, _REST_NS) if resting else (_RUN_SEGMENTS, _RUN_BYTES, _RUN_NS)
+        )
+        return self._segments >= segments or self._size >= size or computed >= ns
 
     async def _put(self, core: Session, blob: bytes, release: bool) -> None:
         record = Record(
@@ -202,14 +215,15 @@ class Book:
             expect=self.version,
             token=self.tenure.token,
             release=release,
-            then=lambda version: self._wrote(version, core.base, len(blob)),
+            then=lambda version: self._wrote(version, core, len(blob)),
         )
         if self.version != expected:
             raise StoreError(f"the store numbers {self.name} in a way of its own: {self.version}, not {expected}")
 
-    def _wrote(self, version: int, base: list[bytes], size: int) -> None:
+    def _wrote(self, version: int, core: Session, size: int) -> None:
         self._writing = False
-        self.version, self._base, self._dump_size = version, base, size
+        self.version, self._base, self._dump_size = version, core.base, size
+        self._computed = (0, 0) if core.run is None else (core.run.number, core.run.used_ns)
         self._segments = self._size = 0
 
     def _appended(self, version: int, size: int) -> None:
