@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gloveport.core.commands import Answer, LinkLost
+from gloveport.core.followed import FollowedSession
 from gloveport.core.saved import decode_saved, encode_saved
 from gloveport.core.trail import decode_segment, encode_segment
 from gloveport.errors import JournalError, ReplayDivergence
@@ -42,7 +43,7 @@ class Stored:
         self.put()
 
     def _new_session(self):
-        session = make_session("a", "b", limits=LIMITS)
+        session = make_session("a", "b", limits=LIMITS, kind=FollowedSession)
         session.each_answer = self.each_answer
         return session
 

@@ -189,7 +189,9 @@ class World:
             return Answer(call.id, False, json.dumps({"name": type(error).__name__, "message": ""}).encode())
 
 
-def make_session(*names: str, limits: Limits | None = None, plain_first: bool = False, **options: Any) -> Session:
+def make_session(
+    *names: str, limits: Limits | None = None, plain_first: bool = False, kind: type[Session] = Session, **options: Any
+) -> Session:
     """A session with those tools."""
     infos = {name: ToolInfo(name, name) for name in names}
     identity = Identity(
@@ -201,7 +203,7 @@ def make_session(*names: str, limits: Limits | None = None, plain_first: bool = 
         redact=True,
         bootstrap=None,
     )
-    session = Session(session_id="s", identity=identity, limits=limits or Limits(), tools=infos, **options)
+    session = kind(session_id="s", identity=identity, limits=limits or Limits(), tools=infos, **options)
     session.plain_first = plain_first
     return session
 

@@ -60,7 +60,6 @@ from .outcome import Output, clean, failed, guest_error, json_size
 from .plain import AsWritten, is_plain
 from .run import Run
 from .saved import Identity
-from .trail import settled_calls
 
 __all__ = ("Session", "ToolInfo")
 
@@ -178,43 +177,6 @@ class Session(ObservedSession):
             expired, self._expired = self._expired, None
             return expired
         return (yield from self._guard(self._continue(answer, elapsed), self._go_on))
-
-    def recover(self, answers: list[Answer]) -> Steps:
-        """Go on with a run that a host left, with answers for its `unknown_calls`. → `ToolCall | Done | Failed`"""
-        self.check_open()
-        if self.run is None:
-            raise NotPausedError("no run was left unfinished")
-        return (yield from self._guard(self._take_up(self.run, answers), self._go_on))
-
-    def _take_up(self, run: Run, answers: list[Answer]) -> Steps:
-        yield from self.revive()
-        owed, run.owed = run.owed, []
-        for call_id in settled_calls(owed):
-            call = run.settle(call_id)
-            if call in run.waiting:
-                run.waiting.remove(call)
-        yield from self._steps(run, owed)
-        yield from self._settle(run, answers, 0.0, given=True)
-        return run
-
-    def begin_call(self, step: ToolCall) -> None:
-        """Note that whoever drives the session is about to make the pending call."""
-        self.check_step(step)
-        call = self._pending_call
-        if call is not None and self.trail is not None and not call.started:
-            call.started = True
-            self.trail.started([call.id])
-
-    def roll_back(self) -> Steps:
-        """Undo the run under way."""
-        self.check_open()
-        if self.run is None:
-            raise NotPausedError("there is no run to roll back")
-        yield Cancel()
-        yield Release()
-        run, error = self.run, RunCancelled("the run was rolled back")
-        self.lose(run, error)
-        self.tell_ended(run, failed(error, run.output))
 
     def expire(self) -> None:
         """The pause lasted longer than `max_pause`: roll back. The driver releases the guest; the next `resume` says so."""
@@ -527,13 +489,6 @@ class Session(ObservedSession):
             arguments.pop()
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
         return ToolCall(self.tool(call.name).name, plain, call.id + self.ids_lost)
-
-    def step_of(self, call: OpenCall) -> ToolCall:
-        """An open call as whoever drives the session sees it."""
-        try:
-            return self._tool_call(call)
-        except ValueCrossingError:
-            return ToolCall(self.tool(call.name).name, (), call.id + self.ids_lost)
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:

@@ -39,6 +39,7 @@ class BaseSandbox(Generic[D]):
     """Not for use by itself: see `AgentSandbox` and `AsyncAgentSandbox`."""
 
     _driver: D
+    _core_type: type[Session] = Session
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class BaseSandbox(Generic[D]):
 
     def _prepare(self, options: Options) -> None:
         self._options = options
-        self._core = Session(
+        self._core = self._core_type(
             session_id=secrets.token_hex(16),
             identity=options.identity,
             limits=options.limits,

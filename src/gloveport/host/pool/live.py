@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ...core.commands import Answer, Persist
+from ...core.followed import FollowedSession
 from ...core.saved import SavedSession
 from ...core.trail import TrailRecord
 from ...errors import CallOutcomeUnknownError, JournalError
@@ -27,6 +28,8 @@ class LiveSession(AsyncAgentSandbox):
     """What is written when: before tools run, that they will; an answer that the application gives, before the guest gets it; with
     `durability="call"` every answer; and at the end of each operation everything."""
 
+    _core_type = FollowedSession
+    _core: FollowedSession  # pyright: ignore[reportIncompatibleVariableOverride]
     book: Book
     waits: float | None = None
     """Since when the run under way is paused, by the store's clock."""
