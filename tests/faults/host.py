@@ -42,12 +42,14 @@ class Tools:
 
     def __init__(self, conninfo):
         self.conninfo = conninfo
-        self.session = ""
         self.connection = None
 
+    async def open(self):
+        """Connect; before anything else."""
+        self.connection = await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True)
+        return self
+
     async def effect(self, session, tag):
-        if self.connection is None:
-            self.connection = await psycopg.AsyncConnection.connect(self.conninfo, autocommit=True)
         row = await (
             await self.connection.execute(
                 "INSERT INTO effects (session, tag) VALUES (%s, %s) RETURNING id", (session, tag)
@@ -114,7 +116,7 @@ async def main(conninfo, seed, isolation):
         "idle_timeout": 0.5,
         "eviction_interval": 0.1,
     }
-    _, pool = make_pool(conninfo, Tools(conninfo).of, **options)
+    _, pool = make_pool(conninfo, (await Tools(conninfo).open()).of, **options)
     print("started", durability, flush=True)
     async with asyncio.TaskGroup() as group:
         for _ in range(3):

@@ -117,7 +117,7 @@ def _counters(connection):
 
 async def _settle(conninfo):
     """On a calm host, finish what was left, and read what the sessions know."""
-    tools = Tools(conninfo)
+    tools = await Tools(conninfo).open()
     store, pool = make_pool(conninfo, tools.of, isolation="inline")
     ledgers = {}
     async with pool:
@@ -128,8 +128,7 @@ async def _settle(conninfo):
                 ledger = await session.run("return globalThis.ledger ?? []")
                 ledgers[str(number)] = (ledger, session.calls_made, session.lost_runs)
     store.close()
-    if tools.connection is not None:
-        await tools.connection.close()
+    await tools.connection.close()
     return ledgers
 
 
