@@ -426,7 +426,7 @@ def test_a_changed_store_is_noticed(what, error, store, make_pool, play):
         if what == "an older state under the newer version":
             put_back(store, first, version=second.version)
         elif what == "an older state that says its own version":
-            put_back(store, first)
+            put_back(store, first, spent=second.spent)
             entry.version = first.version
         elif what == "a segment is missing":
             put_back(store, second, segments=second.segments[:-1])
@@ -435,7 +435,7 @@ def test_a_changed_store_is_noticed(what, error, store, make_pool, play):
         elif what == "a segment twice":
             put_back(store, second, segments=(*second.segments, second.segments[-1]), version=second.version + 1)
         elif what == "a counter set back":
-            entry.spent = 0
+            put_back(store, second, spent=0)
         elif what == "another one's record":
             async with make_pool(store).session("eve", "1") as session:
                 await session.run("await look(); await look()")
@@ -483,5 +483,42 @@ def test_nobody_writes_beside_the_holder(store, make_pool, play):
             with pytest.raises(StoreConflict):
                 store.put(dataclasses.replace(record, blob=b"x"), expect=record.version)
             assert isinstance(await session.start("return 1"), Done)
+
+    play(main)
+
+
+def test_a_host_that_was_stopped_between_lease_and_reading_begins_anew(make_pool, play):
+    class Stopping(MemoryStore):
+        meanwhile = None
+
+        def get(self, key):
+            if self.meanwhile is not None:
+                meanwhile, self.meanwhile = self.meanwhile, None
+                meanwhile()
+            return super().get(key)
+
+    async def main():
+        store = Stopping()
+        pool = make_pool(store)
+        async with pool.session("ada", "1") as session:
+            await session.run("globalThis.n = 1; await look()")
+
+        def someone_else():
+            """Takes over while this host does not run, writes, and is done."""
+            entry = store._entries["gloveport/session/ada/1"]
+            entry.lease = (entry.lease[0], entry.lease[1], 0.0)
+            lease = store.acquire("gloveport/session/ada/1", "someone else", 60)
+            record = entry.record
+            store.put(dataclasses.replace(record, spent=2), expect=record.version, token=lease.token)
+            store.put(dataclasses.replace(record, spent=2), expect=record.version + 1, token=lease.token)
+            store.release(lease)
+
+        store.meanwhile = someone_else
+        other = make_pool(store)
+        with pytest.raises(
+            SealError
+        ):  # what they wrote here is no session; that it was read under a new lease is what matters
+            await other.get("ada", "1")
+        assert store._entries["gloveport/session/ada/1"].lease[0] == store._tokens == 4
 
     play(main)

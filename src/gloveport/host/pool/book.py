@@ -68,6 +68,8 @@ class Book:
         self._keeping = keeping
         self._base: list[bytes] | None = None
         """The rollback point's image that the stored dump holds."""
+        self._spent = 0
+        """Calls that the store counted, in the record that was read."""
         self._segments = 0
         self._size = 0
         self._dump_size = 0
@@ -96,6 +98,10 @@ class Book:
         Raises `RecordNotFound`, and `JournalError` for what is not authentic or not as it was written last.
         """
         record = await self._access.perform(self._access.store.get, self.name.key)
+        if (
+            record.version != self.tenure.lease.version
+        ):  # someone wrote since the lease was given: they had a newer one, or still have
+            await self.tenure.renew()
         base = record.version - len(record.segments)
         keeping = self._keeping
         limit = keeping.max_bytes
@@ -107,7 +113,7 @@ class Book:
         self.version = record.version
         self._segments, self._size = len(record.segments), sum(map(len, record.segments))
         self._dump_size = len(record.blob)
-        self._base = saved.base
+        self._base, self._spent = saved.base, record.spent
         if saved.run is not None:
             self._computed = (saved.run.number, saved.run.used_ns)
         return saved, trail
@@ -118,7 +124,7 @@ class Book:
 
     def check_spent(self, core: Session) -> None:
         """Raise `StaleJournal` if the session has spent less (or more) than the store counted."""
-        counted = self.tenure.lease.spent
+        counted = self._spent
         if core.budget.made != counted:
             raise StaleJournal(
                 f"{self.name} was charged {counted} calls, and what is stored of it says {core.budget.made}: "

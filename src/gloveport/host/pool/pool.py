@@ -167,8 +167,7 @@ class SessionPool:
         """
         entry, deadline = await self._turn(owner, sid, timeout)
         try:
-            await self._take_lease(entry, deadline)
-            await self._wake(entry, deadline)
+            await self._have(entry, deadline)
         except BaseException:
             await self._let_go(entry)
             raise
@@ -283,6 +282,19 @@ class SessionPool:
             self._tasks = [loop.create_task(self._keep_leases()), loop.create_task(self._keep_house())]
         elif self._loop is not loop:
             raise RuntimeError("a SessionPool belongs to one event loop; make one for each")
+
+    async def _have(self, entry: Entry, deadline: float) -> None:
+        """Lease and session. A host that was stopped in between begins anew."""
+        while True:
+            await self._take_lease(entry, deadline)
+            try:
+                await self._wake(entry, deadline)
+            except LeaseLost as lost:
+                self._discard(entry)
+                if now() >= deadline:
+                    raise SessionBusyError(f"{entry.name} is in use by another host: {lost}") from lost
+            else:
+                return
 
     async def _take_lease(self, entry: Entry, deadline: float) -> Tenure:
         try:
