@@ -19,13 +19,24 @@ def toolbox() -> None:
         cache.write(cache.OUTPUT / "toolbox.js", made.read_bytes())
 
 
+def v8(bootstrap_files: list[Path]) -> None:
+    """`guest/v8` into `_native/v8.js`: the worker's program, and as texts in it those that it evaluates inside of a session's realm:
+    `realm/main.ts`, and the guest's bootstrap files but those for `Intl`, which V8 has."""
+    folder = cache.ROOT / "guest" / "v8"
+    realm = bundle(folder / "realm" / "main.ts", platform="browser", minify=True, root=folder).read_text("utf-8")
+    sources = [("realm", _as_expression(realm, "given", "return "))]
+    sources += [(path.stem, path.read_text("utf-8")) for path in bootstrap_files if path.name < "50"]
+    program = bundle(folder / "main.ts", platform="deno", minify=True, root=folder).read_text("utf-8")
+    cache.write(cache.OUTPUT / "v8.js", f"const SOURCES = {json.dumps(sources)};\n{program}".encode())
+
+
 def bootstrap(folder: Path) -> Path:
     """`NN_name.bundle/main.ts` (with deno.json and deno.lock) as one bootstrap file `NN_name.js`.
 
     The entry's default export is the `(native, primordials) => {...}` of a bootstrap file.
     """
     made = bundle(folder / "main.ts", platform="browser", minify=True)
-    text = _as_expression(made.read_text())
+    text = _as_expression(made.read_text(), "native, primordials")
     name = folder.name.removesuffix(".bundle") + ".js"
 
     def write(work: Path) -> None:
@@ -56,19 +67,20 @@ def data(folder: Path) -> list[Path]:
     return files
 
 
-def _as_expression(module: str) -> str:
-    """A bundled module with `export { x as default };` at its end, as an expression that calls its default export."""
+def _as_expression(module: str, parameters: str, give: str = "") -> str:
+    """A bundled module with `export { x as default };` at its end, as a function that calls its default export."""
     head, _, tail = module.rstrip().rpartition("export")
     local = tail.strip().strip("{};").split(" as default")[0].strip()
     if " as default" not in tail or not local.replace("$", "_").isidentifier():
         raise RuntimeError("the bundle of a bootstrap file must have one export: its default")
-    return f"(native, primordials) => {{\n'use strict';\n{head}\n{local}(native, primordials);\n}}\n"
+    return f"({parameters}) => {{\n'use strict';\n{head}\n{give}{local}({parameters});\n}}\n"
 
 
-def bundle(entry: Path, *, platform: str, minify: bool = False) -> Path:
-    """The bundle of `entry`; its folder holds `deno.json` (pinned npm versions) and `deno.lock` (frozen, with hashes)."""
-    key = cache.digest([_key(entry.parent), platform, str(minify)])
-    made = cache.once("bundle", key, lambda work: _bundle(entry, platform, minify, work)) / "bundle.js"
+def bundle(entry: Path, *, platform: str, minify: bool = False, root: Path | None = None) -> Path:
+    """The bundle of `entry`; its folder (or `root`) holds `deno.json` (pinned npm versions) and `deno.lock` (frozen, with hashes)."""
+    folder = root or entry.parent
+    key = cache.digest([_key(folder), str(entry.relative_to(folder)), platform, str(minify)])
+    made = cache.once("bundle", key, lambda work: _bundle(entry, folder, platform, minify, work)) / "bundle.js"
     _write_licences(made)
     return made
 
@@ -79,12 +91,12 @@ def _key(folder: Path) -> str:
     return cache.digest([Path(__file__), deno, *(str(p.relative_to(folder)) for p in inputs), *inputs])
 
 
-def _bundle(entry: Path, platform: str, minify: bool, work: Path) -> None:
-    cache.say(f"bundling {entry.parent.name}")
+def _bundle(entry: Path, folder: Path, platform: str, minify: bool, work: Path) -> None:
+    cache.say(f"bundling {folder.name}")
     command = ["bundle", "--quiet", "--frozen", "--platform", platform, "-o", str(work / "bundle.js")]
     command += ["--minify"] if minify else []
-    _deno(entry.parent, [*command, entry.name])
-    _collect_licences(entry.parent, work / "licences", _home())
+    _deno(folder, [*command, str(entry.relative_to(folder))])
+    _collect_licences(folder, work / "licences", _home())
 
 
 def _home() -> Path:

@@ -1,4 +1,4 @@
-"""Fixtures for sessions on every isolation, and for what a test must not leave behind."""
+"""Fixtures for sessions on every engine and isolation, and for what a test must not leave behind."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import os
 import pytest
 
 ISOLATIONS = ("inline", "process", "shared")
+SETTINGS = {
+    **{isolation: {"engine": "wasm", "isolation": isolation} for isolation in ISOLATIONS},
+    "v8": {"engine": "v8", "isolation": "process"},
+}
+"""Options of a session, by name."""
 
 
 ONLY_ROOT_SEES = (
@@ -35,17 +40,29 @@ def anyio_backend():
 
 @pytest.fixture(params=ISOLATIONS)
 def isolation(request):
-    """Each isolation in turn."""
+    """Each isolation of the wasm engine in turn: for what only it has, or what costs too many processes elsewhere."""
     return request.param
 
 
+@pytest.fixture(params=SETTINGS)
+def setting(request):
+    """Each engine, in each isolation that it has."""
+    return dict(SETTINGS[request.param])
+
+
+@pytest.fixture(params=("inline", "v8"))
+def either(request):
+    """Each engine once, the wasm engine in the way that costs least."""
+    return dict(SETTINGS[request.param])
+
+
 @pytest.fixture
-def make_session(isolation):
-    """Makes sessions of that isolation and closes them."""
+def make_session(setting):
+    """Makes sessions of that setting and closes them."""
     from gloveport import AgentSandbox
 
     with contextlib.ExitStack() as stack:
-        yield lambda tools=(), **options: stack.enter_context(AgentSandbox(tools or {}, isolation=isolation, **options))
+        yield lambda tools=(), **options: stack.enter_context(AgentSandbox(tools or {}, **setting, **options))
 
 
 @pytest.fixture(scope="session")

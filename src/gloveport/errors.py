@@ -345,7 +345,7 @@ class SealError(JournalError):
 
 
 class JournalTooLarge(JournalError):
-    """The blob is larger than `max_journal_bytes`."""
+    """The blob is larger than `max_journal_bytes`; or (`engine="v8"`) the history of a session would be, and the run was rolled back."""
 
     code = "journal_too_large"
 

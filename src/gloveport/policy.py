@@ -7,17 +7,21 @@ import math
 from collections.abc import Mapping
 from typing import Final, Literal
 
-__all__ = ("DEFAULT_TIMEOUT", "Isolation", "Limits", "SandboxMode")
+__all__ = ("DEFAULT_TIMEOUT", "V8_MIN_MEMORY", "EngineName", "Isolation", "Limits", "SandboxMode")
 
 SandboxMode = Literal["require", "auto", "off"]
 """`require` refuses to start when a layer of the jail is missing, `auto` warns, `off` has no jail."""
 Isolation = Literal["process", "shared", "inline"]
 """A worker process per session, one for a group of sessions, or the host's own process (trusted code only)."""
+EngineName = Literal["wasm", "v8"]
+"""QuickJS in WebAssembly, or V8 in a Deno process."""
 
 MIB: Final = 1024 * 1024
 DEFAULT_TIMEOUT: Final = 30.0
 MIN_MEMORY: Final = 8 * MIB
 """The base image alone takes about 5 MiB."""
+V8_MIN_MEMORY: Final = 32 * MIB
+"""With less, little would be left beside what V8 needs for itself."""
 MAX_MEMORY: Final = 3072 * MIB
 """A WebAssembly memory has 4 GiB; the rest is left for the host's arithmetic."""
 MAX_INFLIGHT: Final = 63
@@ -41,7 +45,7 @@ class Limits:
     max_result_bytes: int = 1 * MIB
     """The value of a run as compact JSON."""
     max_journal_bytes: int = 8 * MIB
-    """A dump, and the journal that is kept beside the heap."""
+    """A dump, and the journal that is kept beside the heap; with `engine="v8"` the history, which is all that is kept."""
     max_tool_calls: int | None = None
     """Tool calls over the session's life."""
     tool_budgets: Mapping[str, int] = dataclasses.field(default_factory=dict[str, int])

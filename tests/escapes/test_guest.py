@@ -1,4 +1,4 @@
-"""Each attack of this folder, in each isolation."""
+"""Each attack of this folder, on each engine and in each isolation."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from gloveport import AgentSandbox
 from gloveport.engines.wasm import link
 from gloveport.engines.wasm.handle import Worker
 
+from ..conftest import SETTINGS
+
 FOLDER = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
-ISOLATIONS = ("inline", "process", "shared")
 FIELDS = {"status", "error_type", "error", "line", "result", "calls", "clean", "killed"}
 
 
 def load(path):
     head, _, code = path.read_text("utf-8").partition("\n")
     case = json.loads(head.removeprefix("// "))
-    assert set(case) <= {"timeout", "memory", "isolations", "expect"}
-    assert set(case["expect"]) <= FIELDS and "status" in case["expect"], path
+    assert set(case) <= {"timeout", "memory", "settings", "engines", "expect"}
+    for expect in (case["expect"], *case.get("engines", {}).values()):
+        assert set(expect) <= FIELDS and "status" in expect, path
     return case, code
 
 
 CASES = {f"{path.parent.name}-{path.stem}": (path.parent.name, *load(path)) for path in sorted(FOLDER.glob("*/*.js"))}
 PAIRS = [
-    pytest.param(isolation, name, id=f"{isolation}-{name}")
-    for isolation in ISOLATIONS
+    pytest.param(setting, name, id=f"{setting}-{name}")
+    for setting in SETTINGS
     for name, (_, case, _) in CASES.items()
-    if isolation in case.get("isolations", ISOLATIONS)
+    if setting in case.get("settings", SETTINGS)
 ]
 
 
@@ -41,15 +43,15 @@ def fail():
 
 @pytest.fixture(scope="module")
 def siblings():
-    """A session of each isolation, which waits at a call while its neighbour attacks."""
+    """A session of each setting, which waits at a call while its neighbour attacks."""
     made = {}
-    yield lambda isolation: made.get(isolation) or made.setdefault(isolation, waiting(isolation))
+    yield lambda setting: made.get(setting) or made.setdefault(setting, waiting(setting))
     for session in made.values():
         session.close()
 
 
-def waiting(isolation):
-    session = AgentSandbox({"t": lambda x: x}, isolation=isolation, timeout=30)
+def waiting(setting):
+    session = AgentSandbox({"t": lambda x: x}, **SETTINGS[setting], timeout=30)
     session.run("let kept = ['mine']")
     return session
 
@@ -62,12 +64,13 @@ def kills(monkeypatch):
     return killed
 
 
-@pytest.mark.parametrize(("isolation", "name"), PAIRS)
-def test_attack(isolation, name, siblings, kills, monkeypatch):
+@pytest.mark.parametrize(("setting", "name"), PAIRS)
+def test_attack(setting, name, siblings, kills, monkeypatch):
     area, case, code = CASES[name]
-    if not case["expect"].get("killed"):
+    expect = case.get("engines", {}).get(SETTINGS[setting]["engine"], case["expect"])
+    if not expect.get("killed"):
         monkeypatch.setattr(link, "GRACE", 2.0)  # on a busy machine too: code that can be interrupted is
-    neighbour = siblings(isolation)
+    neighbour = siblings(setting)
     calls = []
 
     def t(*args):
@@ -79,11 +82,11 @@ def test_attack(isolation, name, siblings, kills, monkeypatch):
     neighbour.run("kept.length = 1")
     step = neighbour.start("kept.push(await t('?')); return kept")
     limits = {"timeout": case.get("timeout", 10), "max_memory": case.get("memory", 128) << 20, "max_tool_calls": 2000}
-    with AgentSandbox({"t": t, "fail": fail}, isolation=isolation, **limits) as session:
+    with AgentSandbox({"t": t, "fail": fail}, **SETTINGS[setting], **limits) as session:
         session.run("let before = 1")
         result = session.execute(code)
-        check(case["expect"], result, calls)
-        assert len(kills) == bool(case["expect"].get("killed"))
+        check(expect, result, calls)
+        assert len(kills) == bool(expect.get("killed"))  # of the wasm engine: v8 is always killed
         after = session.execute("return typeof before")
         assert (after.status, after.result) == ("Succeeded", "number") or area == "tamper", after
         session.execute("return 1")
@@ -131,5 +134,6 @@ def test_there_are_enough():
         "loops",
         "memory",
         "reach",
+        "realm",
         "tamper",
     }

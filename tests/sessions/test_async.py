@@ -22,11 +22,11 @@ KEY = b"k" * 32
 
 
 @pytest.fixture
-async def make(isolation):
+async def make(setting):
     made = []
 
     async def create(tools=None, **options):
-        session = await AsyncAgentSandbox.create(tools or {}, isolation=isolation, **options)
+        session = await AsyncAgentSandbox.create(tools or {}, **setting, **options)
         made.append(session)
         return session
 
@@ -82,15 +82,15 @@ async def test_sync_tools_overlap_too(make):
     assert await session.run("return await Promise.all([t(), t(), t()])") == [True] * 3
 
 
-async def test_pause_dump_load_fork_in_both_classes(make, isolation):
+async def test_pause_dump_load_fork_in_both_classes(make, setting):
     session = await make({"ask": lambda x: x})
     step = await session.start("const a = await ask(1); return a")
     assert step == ToolCall("ask", (1,), 1)
     blob = await session.dump(KEY)
-    with AgentSandbox.load(blob, KEY, {"ask": lambda x: x}, isolation=isolation) as sync:
+    with AgentSandbox.load(blob, KEY, {"ask": lambda x: x}, **setting) as sync:
         assert sync.resume(sync.pending, "sync").value == "sync"
         blob_of_sync = sync.dump(KEY)
-    copy = await AsyncAgentSandbox.load(blob_of_sync, KEY, {"ask": lambda x: x}, isolation=isolation)
+    copy = await AsyncAgentSandbox.load(blob_of_sync, KEY, {"ask": lambda x: x}, **setting)
     branch = await session.fork()
     try:
         assert await copy.run("return a") == "sync"
@@ -132,8 +132,8 @@ async def test_wait_for_costs_the_run_only(make):
     assert await session.run("return typeof y") == "undefined"
 
 
-async def test_the_loop_lives_while_a_guest_computes(isolation, make):
-    if isolation == "inline":
+async def test_the_loop_lives_while_a_guest_computes(setting, make):
+    if setting["isolation"] == "inline":
         pytest.skip("an inline guest computes on the loop's own thread, as documented")
     session = await make(timeout=1)
     ticks = 0

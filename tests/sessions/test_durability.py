@@ -19,15 +19,42 @@ from gloveport import (
     ValueCrossingError,
 )
 
+from ..conftest import SETTINGS
+
 KEY = b"0123456789abcdef"
+
+OPTIONS: dict = {}
+"""Of the engine under test."""
+
+WASM_ONLY = {
+    "test_a_session_comes_back_in_another_process",  # of v8: tests/v8/test_v8_history.py
+    # A history is what a v8 session is: it follows no heap, needs no second copy, and a run that would be too much for it fails.
+    "test_a_dump_over_the_cap_is_refused_and_the_session_goes_on",
+    "test_a_dump_follows_the_live_heap_and_not_the_history",
+    "test_the_journal_rebuilds_a_session_of_another_guest_build",
+    "test_a_loaded_session_without_a_journal_says_so",
+}
+
+
+def pytest_generate_tests(metafunc):
+    """Both engines, unless a test makes its sessions otherwise or is about what one of them has."""
+    other = {"make_session", "setting"} & set(metafunc.fixturenames)
+    one = other or metafunc.function.__name__ in WASM_ONLY
+    metafunc.parametrize("each_engine", ["inline"] if one else ["inline", "v8"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def each_engine(request):
+    OPTIONS.clear()
+    OPTIONS.update(SETTINGS[request.param])
 
 
 def inline(tools=None, **options):
-    return AgentSandbox(tools or {}, isolation="inline", **options)
+    return AgentSandbox(tools or {}, **{**OPTIONS, **options})
 
 
 def load(blob, tools=None, key=KEY, **options):
-    return AgentSandbox.load(blob, key, tools or {}, isolation="inline", **options)
+    return AgentSandbox.load(blob, key, tools or {}, **OPTIONS, **options)
 
 
 TOOLS = {"ask": lambda x: x, "mail": lambda: "m"}
@@ -41,11 +68,11 @@ return [inc(), box.v, list[1].n, m.get(shared), Math.random()]
 """
 
 
-def test_everything_of_the_heap_comes_back(make_session, isolation):
+def test_everything_of_the_heap_comes_back(make_session, setting):
     session = make_session(TOOLS, random_seed=7, clock=1_000_000)
     step = session.start(CODE)
     blob = session.dump(KEY)
-    with AgentSandbox.load(blob, KEY, TOOLS, isolation=isolation) as copy:
+    with AgentSandbox.load(blob, KEY, TOOLS, **setting) as copy:
         assert copy.pending == step
         assert (copy.clock, copy.random_seed, copy.session_id) == (session.clock, 7, session.session_id)
         one, two = session.resume(step, 41), copy.resume(copy.pending, 41)

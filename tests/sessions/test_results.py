@@ -18,8 +18,8 @@ from gloveport import (
 
 
 @pytest.fixture
-def session():
-    with AgentSandbox({"echo": lambda v: v}, isolation="inline") as made:
+def session(either):
+    with AgentSandbox({"echo": lambda v: v}, **either) as made:
         yield made
 
 
@@ -70,8 +70,8 @@ def test_a_syntax_error_has_the_models_line_and_column(session, code, line, colu
     assert abs(result.column - column) <= 1
 
 
-def test_stdout_keeps_both_ends_and_counts_what_it_dropped(session):
-    with AgentSandbox({}, isolation="inline", max_output_bytes=1000) as small:
+def test_stdout_keeps_both_ends_and_counts_what_it_dropped(session, either):
+    with AgentSandbox({}, **either, max_output_bytes=1000) as small:
         result = small.execute(
             "for (let i = 0; i < 5000; i++) console.log('line', i); console.error('short'); return 1"
         )
@@ -85,15 +85,15 @@ def test_stdout_keeps_both_ends_and_counts_what_it_dropped(session):
     assert result.stderr == "short\n"
 
 
-def test_output_within_the_cap_is_whole(session):
+def test_output_within_the_cap_is_whole(session, either):
     text = "".join(f"line {i}\n" for i in range(90))
-    with AgentSandbox({}, isolation="inline", max_output_bytes=len(text)) as exact:
+    with AgentSandbox({}, **either, max_output_bytes=len(text)) as exact:
         result = exact.execute("for (let i = 0; i < 90; i++) console.log('line', i)")
     assert (result.stdout, result.truncated) == (text, False)
 
 
-def test_a_cut_never_splits_a_character(session):
-    with AgentSandbox({}, isolation="inline", max_output_bytes=101) as small:
+def test_a_cut_never_splits_a_character(session, either):
+    with AgentSandbox({}, **either, max_output_bytes=101) as small:
         result = small.execute("console.log('é😀'.repeat(500))")
     result.stdout.encode()
     assert "\ufffd" not in result.stdout
@@ -107,8 +107,8 @@ def test_two_hundred_thousand_lines_are_bounded(session):
     assert "line of some length 199999" in result.stdout
 
 
-def test_a_result_over_the_cap_fails_and_the_session_goes_on():
-    with AgentSandbox({}, isolation="inline", max_result_bytes=1000) as small:
+def test_a_result_over_the_cap_fails_and_the_session_goes_on(either):
+    with AgentSandbox({}, **either, max_result_bytes=1000) as small:
         assert small.execute("return 'x'.repeat(998)").ok  # with its quotes: exactly 1000
         result = small.execute("globalThis.kept = 1; return 'x'.repeat(999)")
         assert (result.status, result.error_type) == ("Failed", "ResultTooLarge")
@@ -186,8 +186,8 @@ def test_output_of_a_run_is_whole_across_its_pauses(session):
     assert step.to_result().error.startswith("TypeError")
 
 
-def test_output_before_a_timeout_is_kept():
-    with AgentSandbox({}, isolation="inline", timeout=0.2) as session:
+def test_output_before_a_timeout_is_kept(either):
+    with AgentSandbox({}, **either, timeout=0.2) as session:
         assert session.execute("console.log('so far'); for (;;);").stdout == "so far\n"
 
 
@@ -236,10 +236,10 @@ def test_console(session, code, text):
     assert text in result.stdout + result.stderr
 
 
-def test_on_console_sees_lines_as_they_come():
+def test_on_console_sees_lines_as_they_come(either):
     lines = []
     with AgentSandbox(
-        {"t": lambda: lines.append("tool")}, isolation="inline", on_console=lambda s, t: lines.append((s, t))
+        {"t": lambda: lines.append("tool")}, **either, on_console=lambda s, t: lines.append((s, t))
     ) as session:
         session.run("console.log('a'); await t(); console.error('b')")
     assert lines == [("stdout", "a"), "tool", ("stderr", "b")]

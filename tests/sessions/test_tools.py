@@ -12,9 +12,29 @@ import pytest
 
 from gloveport import AgentSandbox, SchemaTool, SessionBusyError, ToolBudgetError, WorkerCrashed
 
+from ..conftest import SETTINGS
+
+OPTIONS: dict = {}
+"""Of the engine under test."""
+
+WASM_ONLY: set = set()
+
+
+def pytest_generate_tests(metafunc):
+    """Both engines, unless a test makes its sessions otherwise or is about what one of them has."""
+    other = {"make_session", "setting"} & set(metafunc.fixturenames)
+    one = other or metafunc.function.__name__ in WASM_ONLY
+    metafunc.parametrize("each_engine", ["inline"] if one else ["inline", "v8"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def each_engine(request):
+    OPTIONS.clear()
+    OPTIONS.update(SETTINGS[request.param])
+
 
 def inline(tools, **options):
-    return AgentSandbox(tools, isolation="inline", **options)
+    return AgentSandbox(tools, **{**OPTIONS, **options})
 
 
 def boom():
@@ -211,7 +231,7 @@ def test_a_budget_covers_runs_pauses_and_loads():
         assert (session.calls_made, session.calls_remaining) == (3, 1)
         blob = session.dump(b"k" * 16)
         session.resume(step, 1)
-    loaded = AgentSandbox.load(blob, b"k" * 16, {"t": lambda: 1}, isolation="inline")
+    loaded = AgentSandbox.load(blob, b"k" * 16, {"t": lambda: 1}, **OPTIONS)
     with loaded:
         assert loaded.calls_remaining == 1
         loaded.resume(loaded.pending, 1)
@@ -233,7 +253,7 @@ def test_calls_of_a_lost_run_stay_charged():
     with inline({"t": lambda: 1}, max_tool_calls=5, timeout=0.2) as session:
         session.execute("await t(); await t(); for (;;);")
         assert (session.calls_made, session.lost_runs) == (2, 1)
-        loaded = AgentSandbox.load(session.dump(b"k" * 16), b"k" * 16, {"t": lambda: 1}, isolation="inline")
+        loaded = AgentSandbox.load(session.dump(b"k" * 16), b"k" * 16, {"t": lambda: 1}, **OPTIONS)
         assert (loaded.calls_made, loaded.lost_runs) == (2, 1)
         loaded.close()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..policy import Isolation
+from ..policy import EngineName, Isolation, Limits
+from .kernels import KERNELS, Bare, in_session
 from .peers import Peer, PeerFailed, start_peers
 from .probes import Probes
 from .report import Row, median_of
@@ -29,8 +30,16 @@ BARS: Final[Mapping[str, Mapping[str, float]]] = {
         "memory per session": 1 / 4,
     },
     "inline": {"create and first run": 1 / 100, "tool call": 1 / 10, "load and resume after 1000 calls": 1 / 300},
+    "v8": {
+        "create and first run": 1 / 25,
+        "warm run, fresh source": 1 / 3,
+        "tool call": 1 / 6,
+        "load and resume after 1000 calls": 1 / 40,
+    },
 }
-"""Ours divided by pydeno's in one run, at most."""
+"""Ours divided by pydeno's in one run, at most: by isolation, and for the v8 engine."""
+COMPUTING: Final = 1.3
+"""A session of the v8 engine divided by Deno itself, at most."""
 GROWTH: Final = 2.0
 """Image and load after 10,000 calls divided by those after 10, at most."""
 
@@ -68,11 +77,12 @@ def _questions(quick: bool) -> list[Question]:
     ]
 
 
-def measure(*, peers: bool, quick: bool, isolation: Isolation) -> list[Row]:
+def measure(*, peers: bool, quick: bool, isolation: Isolation, engine: EngineName = "wasm") -> list[Row]:
     """All rows. With `peers`, each beside pydeno and (where there is an equivalent) pydantic-monty, sampled in turn."""
     import gloveport
 
-    options: dict[str, Any] = {"isolation": isolation}
+    options: dict[str, Any] = {"isolation": isolation, "engine": engine}
+    bars = BARS.get("v8" if engine == "v8" else isolation, {})
     probes = Probes(gloveport, options)
     others = {peer.name: peer for peer in start_peers()} if peers else {}
     try:
@@ -83,7 +93,9 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation) -> list[Row]:
         for question in _questions(quick):
             if isolation != "process" and question.probe in ("pss_bytes", "crowd"):
                 continue
-            rows += _ask(question, probes, others, BARS.get(isolation, {}))
+            rows += _ask(question, probes, others, bars, _spares_of(engine))
+        if engine == "v8":  # a session is its history here: it grows with it
+            return rows + _computing(probes, 3 if quick else 7)
         return rows + _growth(probes, 2 if quick else 7)
     finally:
         probes.close()
@@ -91,10 +103,18 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation) -> list[Row]:
             peer.close()
 
 
-def _ask(question: Question, probes: Probes, peers: Mapping[str, Peer], bars: Mapping[str, float]) -> list[Row]:
+def _ask(
+    question: Question,
+    probes: Probes,
+    peers: Mapping[str, Peer],
+    bars: Mapping[str, float],
+    settle: Callable[[], None],
+) -> list[Row]:
     asked = [peer for name, peer in peers.items() if name == PEER or question.monty]
 
     def ours() -> float:
+        if question.probe in ("create", "load"):
+            settle()
         return getattr(probes, question.probe)(**question.arguments)
 
     def theirs(peer: Peer) -> Any:
@@ -125,6 +145,16 @@ def _ask(question: Question, probes: Probes, peers: Mapping[str, Peer], bars: Ma
     return rows
 
 
+def _spares_of(engine: EngineName) -> Callable[[], None]:
+    """Waits, untimed, until what is promised of sessions from a warm pool can be measured: an application does not make one after
+    another as fast as it can."""
+    if engine == "wasm":
+        return lambda: None
+    from ..engines.v8.pool import v8_pool
+
+    return v8_pool("require", Limits().max_memory).settle
+
+
 def _growth(probes: Probes, samples: int) -> list[Row]:
     """Ours against ours: nothing of a session may follow its history."""
     rows: list[Row] = []
@@ -149,4 +179,35 @@ def _growth(probes: Probes, samples: int) -> list[Row]:
                     ok=ratio <= GROWTH,
                 )
             )
+    return rows
+
+
+def _computing(probes: Probes, samples: int) -> list[Row]:
+    """Pieces of computing, beside Deno itself."""
+    rows: list[Row] = []
+    bare = Bare()
+    session = probes.session()
+    try:
+        for name, code in KERNELS.items():
+            if in_session(session, code)[1] != bare.run(code)[1]:
+                raise RuntimeError(f"a session and Deno do not agree on {name!r}")
+            ours, theirs = median_of(
+                samples, lambda code=code: in_session(session, code)[0], lambda code=code: bare.run(code)[0]
+            )
+            ratio = ours / theirs
+            rows.append(
+                Row(
+                    name=f"computing: {name}",
+                    ours=ours,
+                    unit="s",
+                    peer="deno",
+                    peer_value=theirs,
+                    ratio=ratio,
+                    bar=COMPUTING,
+                    ok=ratio <= COMPUTING,
+                )
+            )
+    finally:
+        session.close()
+        bare.close()
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import get_args
 
-from ..policy import Isolation
+from ..policy import EngineName, Isolation
 
 __all__ = ("arguments", "run")
 
@@ -21,6 +21,7 @@ def arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--quick", action="store_true", help="fewer samples: under 50 s")
     verb.add_argument("--postgres", metavar="CONNINFO", help="pool: this server instead of one started for it")
     verb.add_argument("--isolation", choices=get_args(Isolation), default="process")
+    verb.add_argument("--engine", choices=get_args(EngineName), default="wasm")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,5 +39,5 @@ def run(options: argparse.Namespace) -> int:
         return show(rows, as_json=options.json, check=options.check)
     from ..bench.sessions import measure
 
-    rows = measure(peers=options.peers, quick=options.quick, isolation=options.isolation)
+    rows = measure(peers=options.peers, quick=options.quick, isolation=options.isolation, engine=options.engine)
     return show(rows, as_json=options.json, check=options.check)

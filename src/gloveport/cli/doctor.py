@@ -98,7 +98,20 @@ def _session() -> str:
     return f"a jailed session called a tool and returned {value}"
 
 
-_CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (("guest", _guest), ("compiler", _compiler), ("session", _session))
+def _v8() -> str:
+    from ..host.sync import AgentSandbox
+
+    with AgentSandbox({"double": _double}, engine="v8") as session:
+        value: Any = session.run("return await double(21)")
+    return f"a jailed Deno with a memory limit called a tool and returned {value}"
+
+
+_CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
+    ("guest", _guest),
+    ("compiler", _compiler),
+    ("session", _session),
+    ("engine v8", _v8),
+)
 
 
 def _show(report: dict[str, Any], findings: list[Finding]) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from ..policy import Isolation, Limits, SandboxMode
+from ..policy import EngineName, Isolation, Limits, SandboxMode
 from . import EXIT_CODE, EXIT_HOST, EXIT_LIMIT, EXIT_OK, EXIT_USAGE
 
 __all__ = ("arguments", "run")
@@ -43,7 +43,7 @@ def arguments(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument("--seed", type=int, help="of Math.random")
     verb.add_argument("--clock", type=float, metavar="EPOCH", help="where the clock begins, in epoch seconds")
-    verb.add_argument("--engine", choices=["wasm"], default="wasm", help="what executes the code")
+    verb.add_argument("--engine", choices=get_args(EngineName), default="wasm", help="what executes the code")
     verb.add_argument("--isolation", choices=get_args(Isolation), default="process")
     verb.add_argument("--sandbox", choices=get_args(SandboxMode), default="require")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -18,6 +18,7 @@ __all__ = (
     "Compile",
     "Compiled",
     "Dump",
+    "GuestCommand",
     "Launch",
     "LinkLost",
     "Load",
@@ -25,6 +26,7 @@ __all__ = (
     "Persist",
     "Release",
     "Replay",
+    "Retrace",
     "Step",
 )
 
@@ -82,10 +84,14 @@ class Awaited(msgspec.Struct, gc=False):
 class LinkLost(Exception):
     """Thrown into a session by a driver: the worker is gone, or was killed. The driver has released it."""
 
-    def __init__(self, reason: Literal["died", "timeout", "protocol"], detail: str) -> None:
+    def __init__(self, reason: Literal["died", "timeout", "memory", "protocol"], detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+        self.output = b""
+        """What the guest said before in the request under way."""
+        self.clock_reads = 0
+        """How often it had read the clock, as far as it was told."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -116,6 +122,18 @@ class Replay:
 
     requests: Sequence[bytes]
     limit: float
+
+
+@dataclasses.dataclass(slots=True)
+class Retrace:
+    """The requests of whole runs in one message; `hear` is given what the guest says, in parts and without its logs.
+
+    → `Reply` without output, or throws `LinkLost`. For engines without images.
+    """
+
+    requests: Sequence[bytes]
+    limit: float
+    hear: Callable[[bytes], None]
 
 
 @dataclasses.dataclass(slots=True)
@@ -166,5 +184,7 @@ class Cancel:
     """Forget all launched calls; late answers are dropped. → `None`"""
 
 
-Command = Compile | Boot | Step | Replay | Dump | Load | Release | Launch | Await | Persist | Cancel
+GuestCommand = Step | Replay | Retrace | Dump | Load
+"""What goes to the guest."""
+Command = Compile | Boot | GuestCommand | Release | Launch | Await | Persist | Cancel
 CommandResult = Any

@@ -8,21 +8,22 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from ..errors import (
+    GloveportError,
     ImageError,
     JournalError,
     MemoryLimitExceeded,
     ProtocolViolation,
     ReplayDivergence,
-    RunError,
     SessionClosedError,
     WorkerCrashed,
 )
 from ..policy import Limits
 from ..wire import messages as wire
 from .budget import Budget
-from .commands import Boot, Dump, LinkLost, Load, OpenCall, Release, Replay, Step
+from .commands import Boot, Dump, LinkLost, Load, OpenCall, Release, Replay, Retrace, Step
 from .discovery import CatalogTools, Discovery
 from .journal import Digest, Ended, Journal, Lost, Opened, Record, Settled, committed, recorded_runs
+from .retelling import Retelling
 from .run import Run
 from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
 from .trail import Ended as EndedRun
@@ -42,6 +43,7 @@ _MAX_TAIL_BYTES: Final = 64 * 1024
 _MAX_TAIL_RUNS: Final = 500
 _REPLAY_PART: Final = 2 * 1024 * 1024
 _REPLAY_COUNT: Final = 512
+_RETELL_PART: Final = 48 * 1024 * 1024
 
 
 class DurableSession:
@@ -57,6 +59,8 @@ class DurableSession:
     ) -> None:
         self.id = session_id
         self.identity = identity
+        self.has_images = identity.engine == "wasm"
+        """Whether the heap can be saved as it is. If not, the session is its history: every run is replayed in a fresh guest."""
         self.limits = limits
         self.budget = Budget(limits.max_tool_calls, tool_limits=dict(limits.tool_budgets))
         self.runs: int = 0
@@ -80,7 +84,10 @@ class DurableSession:
             bootstrap=identity.bootstrap,
             catalog=None if catalog is None else catalog.object,
         )
-        self.journal: Journal | None = Journal(limits.max_journal_bytes, [Opened(opened)])
+        self.journal: Journal | None = None
+        """Kept beside images. Without them `tail` is all of it."""
+        if self.has_images:
+            self.journal = Journal(limits.max_journal_bytes, [Opened(opened)])
         self.trail: Trail | None = None
         """What a store does not have yet; `None`: no store follows this session."""
         self._suspended: bytes | None = None
@@ -109,7 +116,7 @@ class DurableSession:
         self._tail_ns += ns
         self._tail_bytes += sum(map(len, part.requests))
 
-    def lose(self, run: Run, error: RunError) -> None:
+    def lose(self, run: Run, error: GloveportError) -> None:
         """Undo a run: what it did is forgotten, what it spent is not."""
         self.live = False
         self.run = self._suspended = None
@@ -138,11 +145,15 @@ class DurableSession:
 
     def tail_is_long(self) -> bool:
         """Whether replaying what came since the image would cost ten times what an image costs."""
-        return (
+        return self.has_images and (
             self._tail_ns > _CHECKPOINT_RATIO * self._image_ns
             or len(self.tail) > _MAX_TAIL_RUNS
             or self._tail_bytes > _MAX_TAIL_BYTES
         )
+
+    def has_room(self, run: Run) -> bool:
+        """Whether what is asked of the guest can still be kept, where nothing else can bring its state back."""
+        return self.has_images or self._tail_bytes + run.request_bytes <= self.limits.max_journal_bytes
 
     def checkpoint(self) -> Steps:
         """Make the heap as it is now the rollback point. Only between runs."""
@@ -176,7 +187,9 @@ class DurableSession:
         if self.live:
             return
         yield Boot()
-        if self._suspended is not None:
+        if not self.has_images:
+            yield from self._retell(self.tail, self.run)
+        elif self._suspended is not None:
             yield Load([*self.base[:1], self._suspended])
             self._suspended = None
         else:
@@ -189,7 +202,7 @@ class DurableSession:
     def suspend(self) -> Steps:
         """Give the guest of an idle or paused session back. The next use has a new one, in the same state."""
         try:
-            if self.live and self.run is not None:
+            if self.live and self.run is not None and self.has_images:
                 self._suspended = yield from self._image_of_run()
         except (LinkLost, ImageError, ProtocolViolation) as lost:
             if self.run is not None:
@@ -202,6 +215,22 @@ class DurableSession:
             return self._suspended
         yield Step(wire.GC_REQUEST, HOUSEKEEPING)
         return (yield Dump(self.base[0] if self.base else None))
+
+    def _retell(self, tail: list[TailRun], run: Run | SavedRun | None) -> Steps:
+        """Have a fresh guest go through a whole history, in as few messages as frames allow: usually one."""
+        parts = list(tail)
+        if run is not None:
+            digest = run.digest if isinstance(run, SavedRun) else run.digest.value
+            parts.append(TailRun(run.requests or [], digest))
+        retelling = Retelling(parts, unfinished=run is not None)
+        limit = HOUSEKEEPING + self.limits.timeout * len(parts)
+        requests = [request for part in parts for request in part.requests]
+        for some in request_parts(requests, size=_RETELL_PART, count=len(requests)):
+            reply = yield Retrace(some, limit, retelling.hear)
+            if reply.status != wire.OK:
+                self._diverged()
+        if not retelling.complete:
+            self._diverged()
 
     def _replay(self, part: TailRun) -> Steps:
         digest = Digest(part.begun)
@@ -221,7 +250,7 @@ class DurableSession:
     def save(self, *, release: str, guest: str, journal: bool = False) -> Steps:
         """→ `SavedSession`. An idle session becomes its image; a paused one keeps its rollback point beside the image."""
         self.check_open()
-        records = self._journal_bytes() if journal else None
+        records = self._journal_bytes() if journal and self.has_images else None
         try:
             return (yield from self._save(release, guest, records))
         except (LinkLost, ImageError, ProtocolViolation) as lost:
@@ -235,10 +264,12 @@ class DurableSession:
 
     def _save(self, release: str, guest: str, records: bytes | None) -> Steps:
         saved_run: SavedRun | None = None
-        if self.run is not None:
+        if self.run is not None and not self.has_images:
+            saved_run = self.run.save([])
+        elif self.run is not None:
             image = yield from self._image_of_run()
             saved_run = self.run.save([image])
-        elif self.live and len(self.tail) > (0 if self.base else 1):
+        elif self.live and self.has_images and len(self.tail) > (0 if self.base else 1):
             yield from self.checkpoint()
         return SavedSession(
             FORMAT,
@@ -299,7 +330,7 @@ class DurableSession:
     def _retrace(self, part: Part) -> Steps:
         """Do again what a trail says of a run."""
         if part.begun:
-            self.run = Run(part.number, part.source, self.limits, self.last_call)
+            self.run = Run(part.number, part.source, self.limits, self.last_call, has_images=self.has_images)
             self.run.ask = part.ask
         run = self.run
         if run is None or run.number != part.number:
@@ -374,6 +405,9 @@ class DurableSession:
         self.journal = None
         if saved.journal is not None:
             self.journal = Journal(self.limits.max_journal_bytes, committed(saved.journal))
+        if not self.has_images:
+            yield from self._restore_history(saved)
+            return
         if saved.guest != guest and (saved.base or saved.run is not None):  # without images there is nothing to rebuild
             yield from self._rebuild(saved)
             return
@@ -392,6 +426,15 @@ class DurableSession:
             run.before = [
                 request for part, ended in recorded_runs(saved.journal) if not ended for request in part.requests
             ]
+
+    def _restore_history(self, saved: SavedSession) -> Steps:
+        """Any build of the guest will do: if it does otherwise than the one before, the replay says so."""
+        self._set_rollback([], saved.tail)
+        yield Boot()
+        yield from self._retell(self.tail, saved.run)
+        self.live = True
+        if saved.run is not None:
+            self.run = Run.restored(saved.run, self.limits)
 
     def _rebuild(self, saved: SavedSession) -> Steps:
         """The image belongs to a guest that is no longer shipped: replay the journal from its beginning."""
@@ -458,15 +501,17 @@ class DurableSession:
         self.run = None
 
 
-def request_parts(requests: list[bytes]) -> Generator[list[bytes], None, None]:
-    """Requests in parts that fit into a frame."""
+def request_parts(
+    requests: list[bytes], *, size: int = _REPLAY_PART, count: int = _REPLAY_COUNT
+) -> Generator[list[bytes], None, None]:
+    """Requests in parts that fit into a frame: of so many bytes, and so many requests."""
     part: list[bytes] = []
-    size = 0
+    held = 0
     for request in requests:
-        if part and (size + len(request) > _REPLAY_PART or len(part) >= _REPLAY_COUNT):
+        if part and (held + len(request) > size or len(part) >= count):
             yield part
-            part, size = [], 0
+            part, held = [], 0
         part.append(request)
-        size += len(request)
+        held += len(request)
     if part:
         yield part

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ("AsWritten", "is_plain")
+__all__ = ("AsWritten", "declares", "is_plain")
 
 _MAX_CHARACTERS: Final = 64 * 1024
 """In larger sources the compiler's round trip is not what takes the time, and its results are cached."""
@@ -29,6 +29,9 @@ _ANNOTATION: Final = re.compile(
     r":\s*(?:(?:string|number|boolean|any|unknown|never|void|object|bigint|symbol)\b|[A-Z]\w*(?:<|\[\]|\s*=[^=>]))"
 )
 _PARAMETER: Final = re.compile(r"\(\s*[\w$]+\??\s*:")
+
+
+_DECLARES: Final = re.compile(r"\b(?:let|const|var|function|class)\b")
 
 
 class AsWritten:
@@ -54,3 +57,8 @@ def is_plain(source: str) -> bool:
     if ":" in source and (_ANNOTATION.search(source) or _PARAMETER.search(source)):
         return False
     return "\\u" not in source or not _ESCAPED_NAME.search(source)
+
+
+def declares(source: str) -> bool:
+    """Whether there may be declarations in it, whose names a guest without a parser of its own cannot tell."""
+    return _DECLARES.search(source) is not None

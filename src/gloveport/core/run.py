@@ -24,8 +24,10 @@ _MAX_UNCLAIMED = 10.0
 class Run:
     """The state of a run from its first step to its outcome."""
 
-    def __init__(self, number: int, source: str, limits: Limits, last_call: int) -> None:
+    def __init__(self, number: int, source: str, limits: Limits, last_call: int, *, has_images: bool = True) -> None:
         self.number = number
+        self.has_images = has_images
+        """Whether the heap can be had as an image; if not, everything that was asked is kept."""
         self.source = source
         self.limits = limits
         self.last_call = last_call
@@ -51,7 +53,7 @@ class Run:
         """The digest at that moment."""
         self.before: list[bytes] | None = []
         """What was asked before, if it is known: the journal needs it."""
-        self._request_bytes = 0
+        self.request_bytes = 0
         self.finished: DoneMessage | FailMessage | None = None
         self.idle: Idle | None = None
         self.in_flight = 0
@@ -97,8 +99,8 @@ class Run:
             self.trail.asked(self, request)
         if self.requests is None:
             return
-        self._request_bytes += len(request)
-        if self._request_bytes > _MAX_KEPT_REQUESTS:
+        self.request_bytes += len(request)
+        if self.has_images and self.request_bytes > _MAX_KEPT_REQUESTS:
             self.requests = None
         else:
             self.requests.append(request)
@@ -227,7 +229,7 @@ class Run:
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, images: list[bytes]) -> SavedRun:
-        """As data, with the image of the heap at this moment."""
+        """As data, with the image of the heap at this moment, or without one with what was asked."""
         return SavedRun(
             self.number,
             self.source,
@@ -241,18 +243,24 @@ class Run:
             self.output.state(),
             None if self.ask is None else sorted(self.ask),
             self.owed,
+            None,
+            None if self.has_images else list(self.requests or ()),
         )
 
     @classmethod
     def restored(cls, saved: SavedRun, limits: Limits) -> Run:
-        """The reverse of `save`: it goes on from the images."""
-        run = cls(saved.number, saved.source, limits, saved.last_call)
+        """The reverse of `save`: it goes on from the images, or (without any) from the beginning."""
+        run = cls(saved.number, saved.source, limits, saved.last_call, has_images=saved.requests is None)
         run.open = {call.id: call for call in saved.open_calls}
         run.hand_back()
         run.used_ns, run.paused, run.charged = saved.used_ns, saved.paused, saved.charged
         run.digest = Digest(saved.digest)
         run.output = Output.restored(limits.max_output_bytes, saved.output)
         run.ask = None if saved.ask is None else frozenset(saved.ask)
-        run.images, run.begun, run.before = saved.images, saved.digest, None
+        if saved.requests is not None:
+            for request in saved.requests:
+                run.record(request)
+        else:
+            run.images, run.begun, run.before = saved.images, saved.digest, None
         run.owed = list(saved.owed)
         return run

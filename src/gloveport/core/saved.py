@@ -78,6 +78,8 @@ class SavedRun(msgspec.Struct):
     """Requests with answers that a store was told of, and the guest was not yet."""
     waits: float | None = None
     """Since when it waits for whoever drives the session, where a store keeps it: epoch seconds by the store's clock."""
+    requests: list[bytes] | None = None
+    """What was asked of the guest so far, where there is no image."""
 
 
 class SavedSession(msgspec.Struct):

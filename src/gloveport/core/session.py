@@ -19,8 +19,10 @@ import msgspec
 
 from ..errors import (
     CompileError,
+    GloveportError,
     ImageError,
     JavaScriptError,
+    JournalTooLarge,
     MemoryLimitExceeded,
     NotPausedError,
     ProtocolViolation,
@@ -57,7 +59,7 @@ from .discovery import CatalogTools, Refusal, ToolInfo
 from .durable import Steps, request_parts
 from .observed import ObservedSession
 from .outcome import Output, clean, failed, guest_error, json_size
-from .plain import AsWritten, is_plain
+from .plain import AsWritten, declares, is_plain
 from .run import Run
 from .saved import Identity
 
@@ -72,7 +74,7 @@ _BUSY_WAIT_READS: Final = 1000
 class _Abandoned(Exception):
     """A run is over on the host's side; carries the error to report."""
 
-    def __init__(self, error: RunError) -> None:
+    def __init__(self, error: GloveportError) -> None:
         self.error = error
 
 
@@ -106,8 +108,8 @@ class Session(ObservedSession):
             raise ValueError(f"`tool_budgets` names {unknown!r}, which is not a tool of this session")
         self.window = 1 if sequential else limits.max_inflight
         self.console = console
-        self.plain_first = identity.engine == "wasm"
-        """Whether the guest can compile plain JavaScript by itself, and is asked to before the compiler is."""
+        self.plain_first = True
+        """Whether the guest, which can compile plain JavaScript by itself, is asked to before the compiler is."""
         self.fatal_pauses = False
         """What a tool's `SystemExit` does: stop the run (blocking sessions), or leave it paused and pass it on."""
         self.each_answer = False
@@ -199,6 +201,7 @@ class Session(ObservedSession):
         except _Abandoned as abandoned:
             return (yield from self._abandon(abandoned.error))
         except LinkLost as lost:
+            self._keep_last(lost)
             return (yield from self._abandon(self._why_lost(lost)))
         except (ProtocolViolation, ImageError, ReplayDivergence) as violation:
             return (yield from self._abandon(WorkerCrashed(f"the worker broke the protocol: {violation}")))
@@ -215,7 +218,7 @@ class Session(ObservedSession):
                 yield Release()
             raise
 
-    def _abandon(self, error: RunError) -> Steps:
+    def _abandon(self, error: GloveportError) -> Steps:
         run = self.run
         yield Cancel()
         yield Release()
@@ -229,7 +232,7 @@ class Session(ObservedSession):
 
     def _begin(self, source: str, ask: frozenset[str] | None, script: bool = False) -> Steps:
         self._expired = None
-        if self.plain_first and not script and is_plain(source):
+        if self.plain_first and not script and is_plain(source) and (self.has_images or not declares(source)):
             run = yield from self._begin_plain(source, ask)
             if run is not None:
                 return run
@@ -247,7 +250,7 @@ class Session(ObservedSession):
     def _new_run(self, source: str, ask: frozenset[str] | None, compiled: Compiled) -> Run:
         self.runs += 1
         self.discovery.begin_run()
-        run = self.run = Run(self.runs, source, self.limits, self.last_call)
+        run = self.run = Run(self.runs, source, self.limits, self.last_call, has_images=self.has_images)
         run.ask, run.compiled, run.trail = ask, compiled, self.trail
         return run
 
@@ -445,6 +448,13 @@ class Session(ObservedSession):
 
     def _take(self, run: Run, reply: wire.Reply, settled: int = 1) -> None:
         run.spend(reply)
+        if not self.has_room(run):
+            raise _Abandoned(
+                JournalTooLarge(
+                    f"the history of this session would be more than max_journal_bytes ({self.limits.max_journal_bytes}), and "
+                    f"engine={self.identity.engine!r} keeps a session by its history; the run was rolled back"
+                )
+            )
         output = wire.decode_output(reply.output)
         if reply.status != wire.OK:
             self._keep_output(run, output)
@@ -469,6 +479,16 @@ class Session(ObservedSession):
                 if self._admit(message.n) is None:
                     run.charged[message.n] = run.charged.get(message.n, 0) + 1
 
+    def _keep_last(self, lost: LinkLost) -> None:
+        """What a run said before its worker was gone."""
+        if self.run is None:
+            return
+        self.run.clock_reads = max(self.run.clock_reads, lost.clock_reads)
+        try:
+            self._keep_output(self.run, wire.decode_output(lost.output))
+        except ProtocolViolation:
+            return  # the worker is gone already
+
     def _admit(self, js_name: str) -> Refusal | None:
         if js_name not in self.tools:
             if not self.discovery.owns(js_name):
@@ -492,12 +512,15 @@ class Session(ObservedSession):
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:
-            return MemoryLimitExceeded(
-                f"the code needed more than max_memory ({self.limits.max_memory // (1024 * 1024)} MiB); the run was rolled back"
-            )
+            return self._out_of_memory()
         if status == wire.INTERRUPTED:
             return self._timeout(run)
         return WorkerCrashed("the guest trapped; the run was rolled back")
+
+    def _out_of_memory(self) -> MemoryLimitExceeded:
+        return MemoryLimitExceeded(
+            f"the code needed more than max_memory ({self.limits.max_memory // (1024 * 1024)} MiB); the run was rolled back"
+        )
 
     def _timeout(self, run: Run | None) -> RuntimeTimeout:
         text = f"the code computed longer than timeout ({self.limits.timeout:g} s); the run was rolled back"
@@ -511,6 +534,8 @@ class Session(ObservedSession):
     def _why_lost(self, lost: LinkLost) -> RunError:
         if lost.reason == "timeout":
             return self._timeout(self.run)
+        if lost.reason == "memory":
+            return self._out_of_memory()
         return WorkerCrashed(f"{lost.detail}; the run was rolled back")
 
     # ── the end of a run ─────────────────────────────────────────────────────────────────────────────────────────────

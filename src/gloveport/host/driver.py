@@ -19,6 +19,7 @@ from ..core.commands import (
     Persist,
     Release,
     Replay,
+    Retrace,
     Step,
 )
 from ..engines.wasm.link import Link
@@ -27,7 +28,7 @@ from ..tools.bridge import Prepared, ToolBridge
 
 __all__ = ("GUEST_COMMANDS", "Compiler", "Driver", "Engine")
 
-GUEST_COMMANDS = frozenset((Step, Replay, Dump, Load))
+GUEST_COMMANDS = frozenset((Step, Replay, Retrace, Dump, Load))
 """The commands that go to the guest."""
 
 

@@ -20,7 +20,10 @@ BATCH: Final = 0x42
 DUMP: Final = 0x44
 LOAD: Final = 0x4C
 RESET: Final = 0x5A
+RETRACE: Final = 0x56
 REPLY: Final = 0x72
+PART: Final = 0x76
+WAITS: Final = 0x77
 IMAGE: Final = 0x69
 REFUSED: Final = 0x21
 

@@ -1,2 +1,2 @@
-// {"timeout": 8, "expect": {"status": "Succeeded", "result": 1000001}}
+// {"timeout": 8, "settings": ["inline", "process", "shared"], "expect": {"status": "Succeeded", "result": 1000001}}
 return ('a' + '\u0315\u0300'.repeat(5e5)).normalize('NFD').length

@@ -1,2 +1,2 @@
-// {"expect": {"status": "Succeeded", "result": "undefined"}}
+// {"settings": ["inline", "process", "shared"], "expect": {"status": "Succeeded", "result": "undefined"}}
 function f() { return f.caller } return String(f())

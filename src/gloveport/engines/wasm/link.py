@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from ...core.commands import Dump, LinkLost, Load, Replay, Step
+from ...core.commands import Dump, GuestCommand, LinkLost, Load, Replay, Step
 from ...core.outcome import clean
 from ...errors import ImageError, ProtocolViolation
 from ...wire import frames
@@ -40,9 +40,9 @@ class Link(Protocol):
     @property
     def pid(self) -> int | None: ...
 
-    def perform(self, command: Step | Replay | Dump | Load) -> Any: ...
+    def perform(self, command: GuestCommand) -> Any: ...
 
-    async def perform_async(self, command: Step | Replay | Dump | Load) -> Any: ...
+    async def perform_async(self, command: GuestCommand) -> Any: ...
 
     def close(self) -> None: ...
 
@@ -63,17 +63,19 @@ class _Worker(Protocol):
     def close(self) -> None: ...
 
 
-def _frame(command: Step | Replay | Dump | Load) -> tuple[bytes, float]:
+def _frame(command: GuestCommand) -> tuple[bytes, float]:
     if isinstance(command, Step):
         return frames.encode_frame(frames.STEP, command.request), command.limit
     if isinstance(command, Replay):
         return frames.encode_parts(frames.BATCH, list(command.requests), wide_count=True), command.limit
     if isinstance(command, Dump):
         return frames.encode_frame(frames.DUMP, command.reference or b""), HOUSEKEEPING
-    return frames.encode_parts(frames.LOAD, list(command.images), wide_count=False), HOUSEKEEPING
+    if isinstance(command, Load):
+        return frames.encode_parts(frames.LOAD, list(command.images), wide_count=False), HOUSEKEEPING
+    raise TypeError("this engine has images: nothing is retraced")
 
 
-def _result(command: Step | Replay | Dump | Load, kind: int, body: bytes, wall_ns: int) -> Any:
+def _result(command: GuestCommand, kind: int, body: bytes, wall_ns: int) -> Any:
     if kind == frames.REFUSED:
         text = clean(body[:500].decode("utf-8", "replace"))
         if isinstance(command, (Dump, Load)):
@@ -96,6 +98,8 @@ class ProcessLink:
         self._sock = worker.sock
         self._decoder = frames.FrameDecoder()
         self._waits: bytes | None = None
+        self._in_parts = False
+        """Whether an answer may be several frames."""
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
         self.closed = False
 
@@ -116,18 +120,22 @@ class ProcessLink:
 
     # ── blocking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def perform(self, command: Step | Replay | Dump | Load) -> Any:
+    def perform(self, command: GuestCommand) -> Any:
         """One request and its reply, blocking this thread."""
-        frame, limit = self._request(command)
+        frame, limit = _frame(command)
         began = time.monotonic_ns()
+        kind, body = self._exchange(frame, limit)
+        return _result(command, kind, body, time.monotonic_ns() - began)
+
+    def _exchange(self, frame: bytes, limit: float) -> tuple[int, bytes]:
+        frame = self._ready(frame)
         rest = memoryview(frame)[self._send_now(frame) :]
         if rest:
             self._send_rest(rest)
-        kind, body = self._receive(limit)
-        return _result(command, kind, body, time.monotonic_ns() - began)
+        return self._receive(limit)
 
-    def _request(self, command: Step | Replay | Dump | Load) -> tuple[bytes, float]:
-        """The bytes to send and the seconds to wait. A worker never speaks unasked: what is there already is no answer."""
+    def _ready(self, frame: bytes) -> bytes:
+        """The bytes to send. A worker never speaks unasked: what is there already is no answer."""
         try:
             early = self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -138,10 +146,9 @@ class ProcessLink:
             if not early:
                 raise self._lost(None)
             raise ProtocolViolation("a worker spoke before it was asked")
-        frame, limit = _frame(command)
         if self._prefix:
             frame, self._prefix = self._prefix + frame, b""
-        return frame, limit
+        return frame
 
     def _send_now(self, data: bytes | memoryview) -> int:
         """How much of it went out without waiting."""
@@ -179,7 +186,7 @@ class ProcessLink:
             if interrupted:
                 raise self._overdue()
             interrupted = True
-            self._worker.interrupt()
+            self._interrupt()
             deadline = time.monotonic() + GRACE
 
     def _take_soon(self) -> tuple[int, bytes] | None:
@@ -214,33 +221,37 @@ class ProcessLink:
             raise self._lost(None)
         self._decoder.feed(data)
         frame = self._decoder.next()
-        if frame is not None and self._decoder.pending:
+        if frame is not None and self._decoder.pending and not self._in_parts:
             raise ProtocolViolation("a worker said more than it was asked")
         return frame
 
     # ── on an event loop ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def perform_async(self, command: Step | Replay | Dump | Load) -> Any:
+    async def perform_async(self, command: GuestCommand) -> Any:
         """The same on the running event loop. It is registered there only while it waits, so any loop may be the next."""
-        frame, limit = self._request(command)
-        loop = asyncio.get_running_loop()
+        frame, limit = _frame(command)
         began = time.monotonic_ns()
+        kind, body = await self._exchange_async(frame, limit)
+        return _result(command, kind, body, time.monotonic_ns() - began)
+
+    async def _exchange_async(self, frame: bytes, limit: float) -> tuple[int, bytes]:
+        frame = self._ready(frame)
         rest = memoryview(frame)[self._send_now(frame) :]
         if rest:
-            await self._send_rest_async(loop, rest)
-        reply = self._take_soon()
-        if reply is not None:
-            return _result(command, *reply, time.monotonic_ns() - began)
+            await self._send_rest_async(asyncio.get_running_loop(), rest)
+        return self._take_soon() or await self._receive_async(limit)
+
+    async def _receive_async(self, limit: float) -> tuple[int, bytes]:
+        loop = asyncio.get_running_loop()
         waiter: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         sock = self._sock
         loop.add_reader(sock, self._readable, waiter)
         timer = loop.call_later(limit, self._late, loop, waiter)
         try:
-            kind, body = await waiter
+            return await waiter
         finally:
             timer.cancel()
             loop.remove_reader(sock)
-        return _result(command, kind, body, time.monotonic_ns() - began)
 
     async def _send_rest_async(self, loop: asyncio.AbstractEventLoop, rest: memoryview) -> None:
         try:
@@ -269,7 +280,7 @@ class ProcessLink:
 
     def _late(self, loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
         if not waiter.done():
-            self._worker.interrupt()
+            self._interrupt()
             loop.call_later(GRACE, self._too_late, waiter)
 
     def _too_late(self, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
@@ -277,6 +288,10 @@ class ProcessLink:
             waiter.set_exception(self._overdue())
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _interrupt(self) -> None:
+        """The time is up. What is not over a moment later is killed."""
+        self._worker.interrupt()
 
     def _lost(self, error: OSError | None) -> LinkLost:
         self.close()
@@ -326,7 +341,7 @@ class InlineLink:
 
     pid = None
 
-    def perform(self, command: Step | Replay | Dump | Load) -> Any:
+    def perform(self, command: GuestCommand) -> Any:
         """One request, in this thread."""
         if isinstance(command, Dump):
             return self._guest.dump(command.reference)
@@ -341,7 +356,7 @@ class InlineLink:
             self._unwatch(token)
         return Reply(reply.status, reply.ns, reply.clock_reads, reply.output)
 
-    async def perform_async(self, command: Step | Replay | Dump | Load) -> Any:
+    async def perform_async(self, command: GuestCommand) -> Any:
         """The same: the event loop stands still while the guest computes."""
         return self.perform(command)
 

@@ -1,0 +1,262 @@
+/**
+ * A session's worker: reads requests on stdin, has a realm of its own do them, and answers on stdout. One process, one session.
+ *
+ * Guest code runs in a context that has its own builtins, its own queue of microtasks and nothing of this realm. A request is
+ * a call of the realm's program and then, as often as that asks for it, a turn of its promises: evaluating a script that does
+ * nothing drains the queue to the end. (Calling into a context does not; seen with Deno 2.9.8.)
+ */
+
+import { setImmediate } from "node:timers";
+import vm from "node:vm";
+import { readFrame, Writer } from "./frames.ts";
+import { outsideOf } from "./outside.ts";
+import { Malformed, Reader } from "./requests.ts";
+
+/** Set by the build: name and source of the realm's program, then of the bootstrap files in order. */
+declare const SOURCES: [string, string][];
+
+const CONFIGURE = 0x43,
+  STEP = 0x53,
+  BATCH = 0x42,
+  REPLAY = 0x56,
+  REPLY = 0x72,
+  PART = 0x76,
+  WAITS = 0x77,
+  REFUSED = 0x21;
+const OK = 0;
+const DONE = 0, DRAIN = 1, TURN = 2;
+const PART_BYTES = 1 << 16;
+const WARM_RUNS = 30;
+const REHEARSED = "__gloveport_tool";
+const PROMPT_LINES = 8, PATIENCE = 1;
+const SPOKEN = /^\{"t":"(?:call|done|fail)"/;
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+// An ordinary global object: one that a sandbox object stands behind makes every global a call into the host, 80 times as slow.
+const context = vm.createContext(vm.constants.DONT_CONTEXTIFY as Any, {
+  microtaskMode: "afterEvaluate",
+  codeGeneration: { strings: true, wasm: false },
+});
+const nothing = new vm.Script("0", { filename: "<boot/turn>" });
+const drain = (): void => void nothing.runInContext(context);
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function boot(): Any {
+  const [program, ...files] = SOURCES;
+  const inside = (name: string, source: string) =>
+    new vm.Script(source, { filename: `<boot/${name}>` }).runInContext(context);
+  const realm = inside(...program)(outsideOf(context, logged, waits));
+  for (const [name, source] of files) {
+    realm.boot(inside(name, source));
+    drain();
+  }
+  realm.booted();
+  return realm;
+}
+
+const early = new Writer();
+/** Lines of this step that went out at once; Infinity: nothing goes out before the end. */
+let lines = Infinity, sent = 0;
+
+/** A worker that computes too long is killed: what it printed before has to be out by then. Many lines go out together. */
+function logged(): void {
+  if (lines === Infinity) return;
+  if (lines++ >= PROMPT_LINES && performance.now() - sent < PATIENCE) return;
+  early.begin(PART);
+  const messages = realm.messages();
+  for (let i = 0; i < messages.n; i++) early.text(messages[i]);
+  early.send();
+  sent = performance.now();
+}
+
+function waits(): void {
+  early.begin(WAITS);
+  early.u32(realm.reads());
+  early.send();
+}
+
+const realm = boot();
+globalThis.addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  realm.rejected(event.promise, event.reason);
+});
+
+let configured = false;
+
+/** Begins a request. */
+function begin(bytes: Uint8Array): void {
+  const request = new Reader(bytes), op = String.fromCharCode(request.u8());
+  if (op === "O") {
+    const options = request.text();
+    request.end();
+    if (configured) throw new Malformed();
+    configured = true;
+    return realm.open(options);
+  }
+  if (!configured) throw new Malformed();
+  if (op === "R" || op === "P") {
+    request.u32();
+    const cap = request.u32(), source = request.text();
+    request.end();
+    if (realm.isActive()) throw new Malformed();
+    return op === "R" ? realm.start(cap, source) : realm.startPlain(cap, source);
+  }
+  if (op === "A") {
+    const ms = request.milliseconds(), call = request.u32(), ok = request.u8() === 1, json = request.text();
+    request.end();
+    if (!realm.isActive() || !realm.isOpen(call)) throw new Malformed();
+    return realm.advance(ms, call, ok, json);
+  }
+  if (op === "T") {
+    const ms = request.milliseconds();
+    request.end();
+    if (!realm.isActive()) throw new Malformed();
+    return realm.advance(ms, 0, false, "");
+  }
+  if (op === "B") {
+    const name = request.text();
+    request.end();
+    if (realm.isActive()) throw new Malformed();
+    return realm.bind(name);
+  }
+  if (op === "E") {
+    const seed = request.u64();
+    request.end();
+    return realm.reseed(String(seed));
+  }
+  throw new Malformed();
+}
+
+const writer = new Writer();
+let began = 0;
+
+/** Does one request to its end. */
+async function perform(bytes: Uint8Array): Promise<number> {
+  begin(bytes);
+  // Promises can go on only after a run has begun: an answer comes to one that waits.
+  let next = bytes[0] === 0x41 ? realm.proceed() : DRAIN;
+  for (; next !== DONE; next = realm.proceed()) {
+    drain();
+    if (next === TURN) await turn();
+  }
+  return realm.status();
+}
+
+function beginReply(): void {
+  writer.begin(REPLY);
+  writer.byte(OK);
+  writer.u64(0);
+  writer.u32(0);
+}
+
+function endReply(status: number): void {
+  writer.patchReply(status, Math.round((performance.now() - began) * 1e6), realm.reads());
+  writer.send();
+}
+
+/** Everything that was said goes out; for a replay only what its outcome is made of. */
+function takeMessages(only: RegExp | null): void {
+  const messages = realm.messages();
+  for (let i = 0; i < messages.n; i++) if (only === null || only.test(messages[i])) writer.text(messages[i]);
+}
+
+async function step(body: Uint8Array): Promise<void> {
+  beginReply();
+  lines = 0;
+  const status = await perform(body);
+  takeMessages(null);
+  endReply(status);
+}
+
+async function batch(body: Uint8Array): Promise<void> {
+  const requests = new Reader(body);
+  beginReply();
+  lines = 0;
+  let status = OK;
+  for (let left = requests.u32(); left > 0 && status === OK; left--) {
+    status = await perform(requests.part());
+    takeMessages(null);
+  }
+  endReply(status);
+}
+
+/** The same without what a replay does not look at, and in parts, because a whole session may say more than fits into a frame. */
+async function replay(body: Uint8Array): Promise<void> {
+  lines = Infinity;
+  realm.retrace(true);
+  const requests = new Reader(body);
+  let status = OK;
+  writer.begin(PART);
+  for (let left = requests.u32(); left > 0 && status === OK; left--) {
+    status = await perform(requests.part());
+    takeMessages(SPOKEN);
+    if (writer.length > PART_BYTES) {
+      writer.send();
+      writer.begin(PART);
+    }
+  }
+  realm.retrace(false);
+  writer.send();
+  beginReply();
+  endReply(status);
+}
+
+const answers: Record<number, (body: Uint8Array) => Promise<void>> = { [STEP]: step, [BATCH]: batch, [REPLAY]: replay };
+
+async function serve(): Promise<void> {
+  for (let frame = readFrame(); frame !== null; frame = readFrame()) {
+    if (frame.kind === CONFIGURE) continue; // the limits are the process's own
+    began = performance.now();
+    try {
+      const answer = answers[frame.kind];
+      if (answer === undefined) throw new Malformed();
+      await answer(frame.body);
+    } catch (error) {
+      if (!(error instanceof Malformed)) throw error;
+      writer.begin(REFUSED);
+      writer.send();
+    }
+  }
+}
+
+/** A few runs before there is a session: its first ones find compiled code. They leave nothing behind. */
+async function warmUp(): Promise<void> {
+  const source = `for (const i of [1, 2, 3, 4, 5, 6, 7, 8]) await ${REHEARSED}({i, s: "a"}, i); return [1, {}, "a"]`;
+  const run = encodeRun(source);
+  realm.rehearse(REHEARSED);
+  configured = true;
+  for (let i = 0, id = 1; i < WARM_RUNS; i++) {
+    await perform(run);
+    for (let k = 0; k < 8; k++) await perform(encodeAnswer(id++));
+    realm.messages();
+  }
+  configured = false;
+  realm.rehearse(null);
+}
+
+function encodeRun(source: string): Uint8Array {
+  early.begin(0);
+  early.byte(0x52);
+  early.u32(0);
+  early.u32(4096);
+  early.text(`(async($)=>{$({__proto__:null});\n${source}\n})`);
+  return early.body();
+}
+
+function encodeAnswer(id: number): Uint8Array {
+  early.begin(0);
+  early.byte(0x41);
+  early.u64(0); // 0.0
+  early.u32(id);
+  early.byte(1);
+  early.text('{"i":1,"s":"a"}');
+  return early.body();
+}
+
+await warmUp();
+// The host counts a worker in when it has said this.
+writer.begin(REPLY);
+writer.send();
+await serve();

@@ -1,0 +1,88 @@
+"""The host's hold on one worker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import weakref
+from collections.abc import Callable
+
+from .process import Process
+
+__all__ = ("V8Worker", "forget_all")
+
+_FATAL = frozenset({128 + 4, 128 + 5, 128 + 6, 128 + 11})
+"""SIGILL, SIGTRAP, SIGABRT, SIGSEGV: how V8 and the allocator end a process that has no memory left (V8 15: SIGTRAP)."""
+
+
+class V8Worker:
+    """One process for one session. Any thread may use it; dropped, it takes its process along.
+
+    `sock` is a connected stream socket that speaks `wire/PROTOCOL.md`.
+    """
+
+    __slots__ = ("__weakref__", "_finalizer", "_process", "sock")
+
+    def __init__(self, process: Process, bury: Callable[[Process], None]) -> None:
+        self.sock: socket.socket = process.sock
+        self._process = process
+        self._finalizer = weakref.finalize(self, _End(process, bury))
+        _workers.add(self)
+
+    @property
+    def pid(self) -> int:
+        """The process id as the host sees it."""
+        return self._process.pid
+
+    def interrupt(self) -> None:
+        """V8 cannot be stopped half-way and go on in the state before: the same as `kill`."""
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends it at once (SIGKILL)."""
+        if self._finalizer.alive:
+            self._process.kill()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._finalizer.alive and self._process.poll() is None
+
+    def ran_out_of_memory(self) -> bool:
+        """After the stream has ended: whether the process died in the way that it does then."""
+        return self._finalizer.alive and self._process.wait(2.0) in _FATAL
+
+    def close(self) -> None:
+        """Kills it; its end is waited for in the background. Idempotent."""
+        self._finalizer()
+
+    def forget(self) -> None:
+        """In a forked copy of the host: closes what was inherited; the process is the parent's."""
+        if self._finalizer.detach() is not None:
+            self._process.forget()
+
+
+class _End:
+    """What becomes of a worker's process, apart from the worker so that it can outlive it."""
+
+    def __init__(self, process: Process, bury: Callable[[Process], None]) -> None:
+        self.process = process
+        self.bury = bury
+        self.owner = os.getpid()
+
+    def __call__(self) -> None:
+        if self.owner != os.getpid():
+            self.process.forget()
+            return
+        self.process.kill()
+        self.process.sock.close()
+        self.bury(self.process)
+
+
+_workers: weakref.WeakSet[V8Worker] = weakref.WeakSet()
+
+
+def forget_all() -> None:
+    """Runs in a forked child of the host."""
+    for worker in list(_workers):
+        worker.forget()
