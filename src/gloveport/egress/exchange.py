@@ -178,7 +178,7 @@ def _answer(options: FetchOptions, url: Url, connection: h11.Connection, respons
     truncated = len(body) > most
     if truncated and options.overflow == "refuse":
         raise HttpFetchError(f"the answer is larger than {most} bytes")
-    data = bytes(body)
+    data = bytes(body[:enough])  # what came beside it decides nothing
     options.credentials.check(data)
     return Answer(url, response.status_code, fields, data[:most], truncated)
 

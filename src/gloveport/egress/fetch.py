@@ -281,7 +281,8 @@ def _init(options: FetchOptions, init: Mapping[str, Any]) -> tuple[str, FieldPai
         raise denied(f"the body is larger than {options.max_request_bytes} bytes")
     if body is None and method in BODY_METHODS and method != "DELETE":
         body = b""
-    return method, _guest_fields(options, init.get("headers") or {}), None if body is None else bytes(body)
+    headers = init.get("headers")
+    return method, _guest_fields(options, {} if headers is None else headers), None if body is None else bytes(body)
 
 
 def _guest_fields(options: FetchOptions, given: Any) -> FieldPairs:

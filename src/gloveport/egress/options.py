@@ -116,7 +116,7 @@ def checked_options(
     return FetchOptions(
         evaluator=evaluator,
         schemes=allowed_schemes,
-        methods=used,
+        methods=tuple(method for method in _METHODS if method in used),
         headers=fixed,
         credentials=known,
         response_headers=_headers("response_headers", response_headers, _NEVER_TO_THE_GUEST),

@@ -28,7 +28,7 @@ _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 _ESCAPED_SYNTAX: Final = re.compile(r"%(?:25)*(?:2[EF]|5C|[01][0-9A-F]|7F|C[01])", re.IGNORECASE)
 """A dot, slash, backslash or control character, escaped once or several times, or in UTF-8 that is longer than it may be."""
 _DOTS: Final = re.compile(r"/\.\.?(?:[/;]|$)")
-_KEPT: Final = "!$%&'()*+,-./:;=?@[]_~"
+_KEPT: Final = "!$%&()*+,-./:;=?@[]_~"
 """What stays as it is in a path or query; the rest is percent-encoded (the WHATWG URL standard's sets, or stricter)."""
 
 
@@ -76,6 +76,8 @@ class Url:
         if len(location) > max_length:
             raise denied(f"the URL is longer than {max_length} characters")
         _check_characters(location)
+        if location.startswith("///"):  # a path for Python, a host for browsers
+            raise denied("the address that the server names has several readings")
         try:
             joined = urljoin(str(self), location)
         except ValueError:
