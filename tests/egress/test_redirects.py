@@ -47,9 +47,10 @@ def test_another_origin(serve, call, make, mode, passes):
     if passes:
         assert call(tool, server.url("/a"))["body"] == "other"
     else:
-        with pytest.raises(EgressDeniedError, match=f"another origin, http://127.0.0.1:{other.port} "):
+        with pytest.raises(EgressDeniedError, match=f"another origin, http://127.0.0.1:{other.port}: "):
             call(tool, server.url("/a"))
     assert len(other.requests) == passes
+    assert [line.allowed for line in tool.decisions()] == [True, passes]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_a_method_that_changes_things_needs_a_rule_that_names_it(rule, method, p
         ("c.a.test/admin", ["https://c.a.test/admin", "https://c.a.test/admin/x"], ["https://c.a.test/administer"]),
         ("c.a.test/admin", ["https://c.a.test/%61dmin", "https://c.a.test//admin", "https://c.a.test/Admin"], []),
         ("c.a.test/admin/", ["https://c.a.test/admin;x/y", "https://c.a.test/admin"], ["https://c.a.test/"]),
+        ("c.a.test/a+b", ["https://c.a.test/a%2Bb", "https://c.a.test/a+b"], []),
         ("POST c.a.test", [], ["https://c.a.test/"]),
         ("GET c.a.test", ["https://c.a.test/"], []),
         ("cidr:93.184.0.0/16", ["https://c.a.test/"], []),
@@ -123,6 +124,8 @@ def test_a_name_may_only_have_public_addresses(address):
         ),
         ("::/0", ["fc00::1", "::1"], ["::", "fd00:ec2::254", "::ffff:10.0.0.1", "64:ff9b::a00:1", "ff02::1"]),
         ("169.254.169.254", ["169.254.169.254"], ["169.254.169.253"]),
+        ("fe80::/10", ["fe80::1"], ["fe80::1%eth0"]),
+        ("fd00::/8", ["fd00::1"], ["fd00:ec2::254", "fd00:ec2::254%eth0"]),
     ],
 )
 def test_private_addresses_are_open_where_they_are_named(private, passes, fails):

@@ -131,6 +131,15 @@ def test_what_has_several_readings_is_refused(text):
         Url.parse(text)
 
 
+def test_the_model_is_told_what_is_wrong():
+    for text, reason in (
+        ("https://a.test@b.test/", "user name or password"),
+        ("ftp://a.test/", "must be http or https"),
+    ):
+        with pytest.raises(EgressDeniedError, match=reason):
+            Url.parse(text)
+
+
 def test_lengths_count_before_and_after_encoding():
     assert len(str(Url.parse("https://a.test/" + "x" * 85, max_length=100))) == 100
     for text in ("https://a.test/" + "x" * 86, "https://a.test/" + "\u20ac" * 20):

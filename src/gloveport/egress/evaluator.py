@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import ipaddress
 import re
 import threading
@@ -121,6 +122,11 @@ class Evaluator:
             raise refusal(verdict)
         return Vetted(destination, tuple(str(ipaddress.ip_address(text)) for text in found))
 
+    def refuse(self, destination: Destination, reason: str) -> EgressDeniedError:
+        """A refusal for another reason than the rules; it is logged as well."""
+        self._note(destination, Verdict(False, "", reason))
+        return denied(reason)
+
     # ── by name ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _evaluate(self, destination: Destination) -> Verdict:
@@ -171,11 +177,7 @@ class Evaluator:
 
     def _address_refusal(self, destination: Destination, rule: NetworkRule, address: Address) -> Verdict | None:
         for denying in self.rules.deny:
-            if (
-                denying.cidr
-                and address in ipaddress.ip_network(denying.cidr)
-                and _port_matches(denying, destination, True)
-            ):
+            if denying.cidr and address in _network(denying.cidr) and _port_matches(denying, destination, True):
                 return Verdict(False, str(denying), f"the address of {destination} is on the deny list", denying)
         kind = address_kind(address)
         if kind == "public" or self._is_named(destination, rule, address, kind):
@@ -190,7 +192,7 @@ class Evaluator:
             return True
         named = self._private
         if rule.cidr and destination.host == str(address):
-            named = (*named, ipaddress.ip_network(rule.cidr))
+            named = (*named, _network(rule.cidr))
         exact = 1 if kind == "metadata" else 0  # no range opens a metadata service, only its address
         return any(address in network and (not exact or network.num_addresses == 1) for network in named)
 
@@ -204,6 +206,11 @@ class Evaluator:
 def refusal(verdict: Verdict) -> EgressDeniedError:
     """A verdict as the error that the model reads."""
     return denied(f"{verdict.reason}. Do not try it another way.")
+
+
+@functools.lru_cache(1024)
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    return ipaddress.ip_network(text)
 
 
 def _address(host: str) -> Address | None:
@@ -225,7 +232,7 @@ def _reaches(rule: NetworkRule, destination: Destination, *, denying: bool) -> b
 def _host_matches(rule: NetworkRule, host: str) -> bool:
     if rule.cidr:
         address = _address(host)
-        return address is not None and address in ipaddress.ip_network(rule.cidr)
+        return address is not None and address in _network(rule.cidr)
     if rule.host == "*":
         return True
     if rule.host.startswith("*."):

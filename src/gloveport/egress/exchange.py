@@ -19,7 +19,7 @@ from ..errors import EgressDeniedError, HttpFetchError
 from .credentials import FieldPairs
 from .evaluator import Destination, Vetted, refusal
 from .options import FetchOptions
-from .urls import Url, denied
+from .urls import Url
 
 __all__ = ("Answer", "Command", "Dial", "Receive", "Request", "Resolve", "Send", "Steps", "fetch_steps")
 
@@ -110,8 +110,8 @@ def fetch_steps(options: FetchOptions, request: Request) -> Steps[Answer]:
 def _answered(options: FetchOptions, request: Request, *, at_home: bool) -> Steps[tuple[h11.Connection, h11.Response]]:
     """Decide, resolve, decide again, connect, send; the head of the answer."""
     url = request.url
-    _check_query(options, url)
     destination = Destination.of(url, request.method)
+    _check_query(options, url, destination)
     verdict = options.evaluator.evaluate(destination)
     if not verdict.allowed:
         raise refusal(verdict)
@@ -207,9 +207,14 @@ def _redirected(options: FetchOptions, request: Request, status: int, location: 
     try:
         url = request.url.join(location, schemes=options.schemes, max_length=options.max_url_length)
         if request.url.scheme == "https" and url.scheme != "https":
-            raise denied("the server redirects from https to http")
+            raise _refused(options, request, url, "the server redirects from https to http")
         if options.redirects == "same-origin" and url.origin != request.url.origin:
-            raise denied(f"the server redirects to another origin, {url.origin}")
+            raise _refused(
+                options,
+                request,
+                url,
+                f"the server redirects to another origin, {url.origin}: fetch that itself if it is allowed",
+            )
     except EgressDeniedError as error:
         raise EgressDeniedError(f"{error} (a redirect by {request.url.host})") from None
     method, body, fields = request.method, request.body, request.fields
@@ -219,18 +224,23 @@ def _redirected(options: FetchOptions, request: Request, status: int, location: 
     return Request(method, url, fields, body)
 
 
+def _refused(options: FetchOptions, request: Request, url: Url, reason: str) -> EgressDeniedError:
+    return options.evaluator.refuse(Destination.of(url, request.method), reason)
+
+
 # ── checks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_query(options: FetchOptions, url: Url) -> None:
+def _check_query(options: FetchOptions, url: Url, destination: Destination) -> None:
     if options.query == "allow" or not url.query:
         return
     if options.query == "deny":
-        raise denied("the URL may not have a query")
+        raise options.evaluator.refuse(destination, "the URL may not have a query")
     for part in url.query.split("&"):
         name = unquote_plus(part.partition("=")[0])
         if part and name not in options.query:
-            raise denied(f"the URL's query may only have {', '.join(options.query)}")
+            names = ", ".join(options.query)
+            raise options.evaluator.refuse(destination, f"the URL's query may only have {names}")
 
 
 def _is_address(host: str) -> bool:

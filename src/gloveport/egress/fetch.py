@@ -251,7 +251,8 @@ class _Fetcher:
             value = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_number)
         except (ValueError, RecursionError):
             return text
-        self.options.credentials.check(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+        if self.options.credentials.longest:  # escapes of JSON can spell anything
+            self.options.credentials.check(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
         return value
 
 

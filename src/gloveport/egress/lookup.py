@@ -68,7 +68,7 @@ class Lookups:
 
         def resolve() -> None:
             try:
-                outcome: _Outcome = (list(self._resolver(host, port)), None)
+                outcome: _Outcome = ([str(address) for address in self._resolver(host, port)], None)
             except BaseException as error:  # whoever waits gets it
                 outcome = ((), error)
             finally:
