@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .egress.fetch import http_fetch
     from .errors import (
         CallOutcomeUnknownError,
         CompileError,
         DeadlockError,
+        EgressDeniedError,
         EngineUnavailableError,
         GloveportError,
+        HttpFetchError,
+        HttpFetchTimeout,
         JavaScriptError,
         JournalError,
         JournalTooLarge,
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
+    from .policy import NetworkRule, NetworkRules
     from .tools.catalog import ToolCatalog
     from .tools.prompt import describe_tools
     from .tools.typescript import typescript_stubs
@@ -69,7 +74,10 @@ _HOMES = {
     "KeyRing": "host.keys",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
+    "NetworkRule": "policy",
+    "NetworkRules": "policy",
     "describe_tools": "tools.prompt",
+    "http_fetch": "egress.fetch",
     "typescript_stubs": "tools.typescript",
     **dict.fromkeys(("Done", "ExecutionResult", "Failed", "RuntimeConfig", "SchemaTool", "Step", "ToolCall"), "types"),
 }
@@ -81,10 +89,13 @@ __all__ = (
     "CompileError",
     "DeadlockError",
     "Done",
+    "EgressDeniedError",
     "EngineUnavailableError",
     "ExecutionResult",
     "Failed",
     "GloveportError",
+    "HttpFetchError",
+    "HttpFetchTimeout",
     "IsolatedRuntime",
     "JavaScriptError",
     "JournalError",
@@ -94,6 +105,8 @@ __all__ = (
     "McpServerError",
     "McpToolError",
     "MemoryLimitExceeded",
+    "NetworkRule",
+    "NetworkRules",
     "NotPausedError",
     "PauseRequested",
     "PoolFull",
@@ -130,6 +143,7 @@ __all__ = (
     "WorkerCrashed",
     "__version__",
     "describe_tools",
+    "http_fetch",
     "typescript_stubs",
 )
 

@@ -23,6 +23,9 @@
     │   ├── ToolArgumentError (TypeError)
     │   ├── ToolTimeoutError (TimeoutError)
     │   ├── ToolDeniedError (PermissionError)
+    │   ├── EgressDeniedError (PermissionError) the network rules do not allow it; the text says which rule, and is for the model
+    │   ├── HttpFetchError (ConnectionError)    an allowed request failed: name, connection, TLS, protocol, size
+    │   │   └── HttpFetchTimeout (TimeoutError) it took longer than its `timeout`
     │   ├── McpToolError                        an MCP tool reported an error; its text is for the model
     │   ├── McpServerError (ConnectionError)    an MCP server cannot be reached, or went away
     │   ├── CallOutcomeUnknownError             the host died after the call was begun
@@ -55,8 +58,11 @@ __all__ = (
     "CallOutcomeUnknownError",
     "CompileError",
     "DeadlockError",
+    "EgressDeniedError",
     "EngineUnavailableError",
     "GloveportError",
+    "HttpFetchError",
+    "HttpFetchTimeout",
     "ImageError",
     "JavaScriptError",
     "JournalError",
@@ -291,6 +297,27 @@ class ToolDeniedError(ToolError, PermissionError):
     """The policy, or a person, refused the call."""
 
     code = "tool_denied"
+
+
+class EgressDeniedError(ToolError, PermissionError):
+    """The network rules refuse a destination. Nothing was sent to it; the same request will be refused again."""
+
+    code = "egress_denied"
+    shown = True
+
+
+class HttpFetchError(ToolError, ConnectionError):
+    """A request that is allowed failed on its way, or its answer was refused. The text holds nothing that a server wrote."""
+
+    code = "http_fetch"
+    shown = True
+    retryable = True
+
+
+class HttpFetchTimeout(HttpFetchError, TimeoutError):
+    """The request, redirects included, was not done within `timeout`. Whether the server carried it out is not known."""
+
+    code = "http_fetch_timeout"
 
 
 class McpToolError(ToolError):

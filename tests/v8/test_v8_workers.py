@@ -231,5 +231,7 @@ def test_thirty_sessions_leave_nothing():
                 assert not session.is_closed()
     until(settled)
     until(lambda: all(map(gone, pids)))
-    until(lambda: len(os.listdir("/proc/self/fd")) <= before[0])  # less, where something of another test has ended meanwhile
+    until(
+        lambda: len(os.listdir("/proc/self/fd")) <= before[0]
+    )  # less, where something of another test has ended meanwhile
     assert threading.active_count() <= before[1]
