@@ -18,6 +18,8 @@ __all__ = (
     "NetworkRule",
     "NetworkRules",
     "SandboxMode",
+    "check_count",
+    "check_seconds",
     "host_name",
 )
 

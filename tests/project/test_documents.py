@@ -18,7 +18,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples(page):
-    """The blocks of a page run in order in one namespace; `#>` lines are what `print` gave."""
+    """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
     if page.name == "pydantic-ai.md":
         pytest.importorskip("pydantic_ai")
     if page.name == "catalog.md":
@@ -35,7 +35,7 @@ def test_examples(page):
 
 def _run_blocks(page, names):
     for block in BLOCK.findall(page.read_text("utf-8")):
-        expected = re.findall(r"^\s*#> ?(.*)$", block, re.MULTILINE)
+        expected = re.findall(r"^\s*# ?> ?(.*)$", block, re.MULTILINE)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(block, str(page), "exec"), names)
