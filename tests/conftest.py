@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import time
 
 import pytest
 
@@ -36,6 +38,23 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
+
+
+def rest_v8_pools(seconds=20.0):
+    """Ends the v8 workers that wait for sessions: they come in the background, and a test that counts sees them come."""
+    pools = sys.modules.get("gloveport.engines.v8.pool")
+    end = time.monotonic() + seconds
+    for pool in [] if pools is None else list(pools._all):
+        pool.rest()
+        while (pool._dying or pool._ready or pool._starting) and time.monotonic() < end:
+            pool.rest()
+            time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def v8_workers_stay_in_their_module():
+    yield
+    rest_v8_pools()
 
 
 @pytest.fixture(params=ISOLATIONS)

@@ -16,6 +16,8 @@ from gloveport import AgentSandbox, AsyncAgentSandbox, EngineUnavailableError, W
 from gloveport.engines.v8 import process
 from gloveport.engines.v8.pool import V8Pool, v8_pool
 
+from ..conftest import rest_v8_pools
+
 MIB = 1 << 20
 root = pytest.mark.skipif(os.getuid() != 0, reason="only root can look")
 
@@ -79,6 +81,18 @@ def test_a_spare_is_ready_and_one_that_died_is_not_given(pool):
     assert second.alive and second is not spare
     for worker in (first, second):
         worker.close()
+
+
+def test_a_pool_at_rest_keeps_no_worker_until_one_is_wanted(pool):
+    pool.take().close()
+    until(lambda: pool._ready)
+    pids = [worker.pid for worker in pool._ready]
+    pool.rest()
+    until(lambda: all(map(gone, pids)) and not pool._dying and not pool._starting)
+    time.sleep(0.3)  # longer than a start takes
+    assert not pool._ready
+    pool.take().close()
+    until(lambda: pool._ready)
 
 
 def test_a_pool_that_cannot_start_says_why_each_time_and_recovers(pool, monkeypatch):
@@ -209,6 +223,7 @@ def steady_descriptors():
 
 
 def test_thirty_sessions_leave_nothing():
+    rest_v8_pools()
     tools = {"t": lambda x: x}
     with AgentSandbox(tools, engine="v8") as session:  # threads that stay: of tools, of pauses
         session.run("return await t(1)")

@@ -1,2 +1,2 @@
-// {"timeout": 5, "expect": {"status": "Failed", "error_type": "RangeError"}, "engines": {"v8": {"status": "Failed", "error_type": "MemoryLimitExceeded"}}}
+// {"timeout": 5, "settings": ["inline", "process", "shared"], "expect": {"status": "Failed", "error_type": "RangeError"}}
 return (7n ** (7n ** 9n)).toString().length

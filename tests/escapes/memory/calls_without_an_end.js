@@ -1,2 +1,2 @@
-// {"timeout": 5, "memory": 32, "expect": {"status": "Failed", "error_type": "MemoryLimitExceeded"}}
+// {"timeout": 20, "memory": 32, "expect": {"status": "Failed", "error_type": "MemoryLimitExceeded"}}
 for (;;) t('x'.repeat(1000))

@@ -47,6 +47,7 @@ class V8Pool:
         self._waiting = 0
         self._error: Exception | None = None
         self._calm = 0.0
+        self._starting = False
         self._thread: threading.Thread | None = None
         self._idle = False
 
@@ -130,15 +131,19 @@ class V8Pool:
         self._dying.append(process)
         if self._change.acquire(blocking=False):
             try:
-                self._wake()
+                self._have_thread()
             finally:
                 self._change.release()
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _wake(self) -> None:
+        """Workers are wanted (again)."""
         self._idle = False
-        if self._thread is None and not self._closed:
+        self._have_thread()
+
+    def _have_thread(self) -> None:
+        if self._thread is None and not (self._closed and not self._dying):
             self._thread = threading.Thread(target=self._serve, name="gloveport-v8", daemon=True)
             self._thread.start()
         self._change.notify_all()
@@ -157,16 +162,19 @@ class V8Pool:
                 if not self._wanted() or left > 0:
                     self._change.wait(_DYING_TICK if self._dying else left if left > 0 else None)
                     continue
+                self._starting = True
             try:
                 worker = self._made(warn=False)
             except Exception as error:  # told to whoever waits, or to nobody: the next `take` tries again
                 with self._change:
+                    self._starting = False
                     self._error = error if self._waiting else None
                     self._idle = True
                     self._change.notify_all()
                 continue
             with self._change:
-                if not self._closed:
+                self._starting = False
+                if not self._closed and not (self._idle and not self._waiting):
                     self._ready.append(worker)
                     worker = None
                 self._change.notify_all()
