@@ -56,8 +56,10 @@ def bind_arguments(
 def _read(spec: ToolSpec, given: list[Any], namespace: str | None) -> list[Any]:
     """The arguments, converted."""
     assert spec.readers is not None
-    readers = spec.readers.all()
-    budget = spec.readers.budget()
+    found = spec.readers.plain(given)
+    if found is not None:
+        return found
+    readers, budget = spec.readers.all(), spec.readers.budget()
     problems: list[Problem] = []
     last = len(readers) - 1
     try:

@@ -5,17 +5,14 @@ The time is that of asking once per level of the value, whatever the schema. Wha
 
 from __future__ import annotations
 
-import datetime as dt
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from ..types import json_data
-from .problems import MAX_PROBLEMS, Misfit, Problem, Step, kind, quoted, unknown_names
+from .problems import MAX_PROBLEMS, Problem, Step, kind, quoted, unknown_names
 from .schema import Schema
 from .validators import Validators, resolved
 
-__all__ = ("explain", "json_form")
+__all__ = ("explain",)
 
 _TOLD: Final = frozenset(
     {"type", "const", "additionalProperties", "$ref", "$schema", "$id", "$dynamicRef", "$recursiveRef"}
@@ -27,67 +24,6 @@ _TYPES: Final = {
     "boolean": ("a boolean", bool), "null": ("null", type(None)), "array": ("an array", list),
     "object": ("an object", dict),
 }  # fmt: skip
-
-
-def json_form(value: Any) -> Any:
-    """A value of a guest as JSON data, itself where it is. Raises `Misfit` for what JSON has not: NaN, half a surrogate pair."""
-    what = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if what is str:
-        if not value.isascii():
-            _check_text(value)
-        return value
-    if what is int or what is bool or value is None:
-        return value
-    if what is dict:
-        return _json_object(value)
-    if what is list:
-        return _json_array(value)
-    if what is float:
-        if not math.isfinite(value):
-            raise Misfit(
-                [((), f"must be a finite number, got {value}".replace("inf", "Infinity").replace("nan", "NaN"))]
-            )
-        return value
-    if isinstance(value, (set, frozenset, tuple)):
-        return _json_array(list(cast("Sequence[Any]", value)))
-    return json_data(value) if isinstance(value, (bytes, bytearray, dt.datetime)) else json_form(json_data(value))
-
-
-def _check_text(text: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise Misfit([((), "has half of a surrogate pair: use toWellFormed() on the text")]) from None
-
-
-def _json_object(value: dict[Any, Any]) -> dict[str, Any]:
-    if any(type(key) is not str for key in value):
-        return json_form(json_data(value))
-    out = value
-    for key, item in value.items():
-        try:
-            if not key.isascii():
-                _check_text(key)
-            new = json_form(item)
-        except Misfit as misfit:
-            raise Misfit(misfit.under(key)) from None
-        if new is not item:
-            out = dict(value) if out is value else out
-            out[key] = new
-    return out
-
-
-def _json_array(value: list[Any]) -> list[Any]:
-    out = value
-    for index, item in enumerate(value):
-        try:
-            new = json_form(item)
-        except Misfit as misfit:
-            raise Misfit(misfit.under(index)) from None
-        if new is not item:
-            out = list(value) if out is value else out
-            out[index] = new
-    return out
 
 
 def explain(validators: Validators, value: Any) -> list[Problem]:

@@ -148,7 +148,10 @@ def _derive(tool: str, function: Callable[..., Any]) -> Derived:
         input_schema,
         result_schema(hints["return"]) if "return" in hints else None,
         is_async(function),
-        ArgumentReaders([hints.get(parameter.name, Any) for parameter in parameters]),
+        ArgumentReaders(
+            [hints.get(parameter.name, Any) for parameter in parameters],
+            variadic=any(parameter.variadic for parameter in parameters),
+        ),
     )
 
 

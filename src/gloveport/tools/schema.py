@@ -191,7 +191,10 @@ class SchemaBuilder:
     def _tuple(self, args: tuple[Any, ...]) -> dict[str, Any]:
         if len(args) == 2 and args[1] is Ellipsis:
             return {"type": "array", "items": self.convert(args[0])}
-        return {"type": "array", "prefixItems": [self.convert(arg) for arg in args], "items": False}
+        return self._fixed([self.convert(arg) for arg in args], len(args))
+
+    def _fixed(self, items: list[dict[str, Any]], least: int) -> dict[str, Any]:
+        return {"type": "array", "prefixItems": items, "minItems": least, "items": False}
 
     # ── classes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,7 +210,8 @@ class SchemaBuilder:
         fields = getattr(cls, "_fields", None)
         if issubclass(cls, tuple) and fields:
             hints = type_hints(cls)
-            return self._tuple(tuple(hints.get(name, Any) for name in fields))
+            least = len(fields) - (len(cls._field_defaults) if self.mode == "input" else 0)  # pyright: ignore
+            return self._fixed([self.convert(hints.get(name, Any)) for name in fields], least)
         return self._builtin(cast("type[Any]", cls))
 
     def _builtin(self, cls: type[Any]) -> dict[str, Any]:
