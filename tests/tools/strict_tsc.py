@@ -31,7 +31,19 @@ def diagnostics(files: Mapping[str, str], schemas: Sequence[Any] = ()) -> dict[s
     why = _fetched()
     if why is not None:
         pytest.skip(f"the npm registry cannot be reached: {why}")
-    command = [deno.find_deno_bin(), "run", "--no-config", "--no-lock", "--cached-only", "--quiet", *_ALLOWED, str(_PROGRAM)]
+    command = [
+        deno.find_deno_bin(),
+        "run",
+        "--no-config",
+        "--no-lock",
+        "--cached-only",
+        "--quiet",
+        *_ALLOWED,
+        str(_PROGRAM),
+    ]
     text = json.dumps({"files": {f"/v/{name}": body for name, body in files.items()}, "schemas": schemas})
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=100, check=True)
-    return {name.removeprefix("/v/"): [(line, said) for line, said in found] for name, found in json.loads(done.stdout).items()}
+    return {
+        name.removeprefix("/v/"): [(line, said) for line, said in found]
+        for name, found in json.loads(done.stdout).items()
+    }

@@ -92,7 +92,12 @@ _annotations = st.recursive(
     ),
     max_leaves=6,
 )
-_names = st.lists(st.sampled_from(["a", "class_", "default", "arguments", "é", "_", "args", "x1"]), min_size=4, max_size=4, unique=True)
+_names = st.lists(
+    st.sampled_from(["a", "class_", "default", "arguments", "é", "_", "args", "x1"]),
+    min_size=4,
+    max_size=4,
+    unique=True,
+)
 _texts = st.sampled_from(["", "One line.", "Ends */ early", "Two\nlines @param x {", "\u2028 \x1b"])
 
 
@@ -114,7 +119,9 @@ def test_signatures_compile() -> None:
         tools = {"f": pair[0], "g-h": pair[1]}
         files[f"bare{index}.d.ts"] = typescript_stubs(tools) + "export {};"
         files[f"space{index}.d.ts"] = typescript_stubs(tools, namespace="tools") + "export {};"
-        files[f"catalog{index}.d.ts"] = typescript_stubs([], tools_catalog=[SchemaTool("s", "", {}, len)]) + "export {};"
+        files[f"catalog{index}.d.ts"] = (
+            typescript_stubs([], tools_catalog=[SchemaTool("s", "", {}, len)]) + "export {};"
+        )
     found = diagnostics(files)
     assert not found, [(name, said, files.get(name)) for name, said in found.items()][:3]
 
@@ -124,7 +131,10 @@ def test_schemas_compile() -> None:
     triples = st.tuples(schemas, schemas, schemas, texts)
     for index, (one, two, three, text) in enumerate(sampled(triples, 100)):
         schema = {"type": "object", "properties": {"x": one}, "$defs": {"A": two, "b c": three}}
-        tools = [SchemaTool("f", text, schema, len, schema), SchemaTool("g", text, {"type": "object"}, len, {**schema, "anyOf": [one]})]
+        tools = [
+            SchemaTool("f", text, schema, len, schema),
+            SchemaTool("g", text, {"type": "object"}, len, {**schema, "anyOf": [one]}),
+        ]
         files[f"bare{index}.d.ts"] = typescript_stubs(tools) + "export {};"
         files[f"space{index}.d.ts"] = typescript_stubs(tools, namespace="tools") + "export {};"
     found = diagnostics(files)
@@ -135,9 +145,39 @@ def test_the_compiler_is_asked() -> None:
     """A control: what is wrong is found."""
     text = typescript_stubs([SchemaTool("f", "", {"properties": {"a": {"type": "string"}}, "required": ["a"]}, len)])
     use = "f({a: 'x'});\nf({a: 1});\nf({});\nexport {};"
-    found = diagnostics({"stubs.d.ts": text, "use.ts": "/// <reference path='stubs.d.ts' />\n" + use, "bad.d.ts": "declare const a: Nope;"})
+    found = diagnostics(
+        {
+            "stubs.d.ts": text,
+            "use.ts": "/// <reference path='stubs.d.ts' />\n" + use,
+            "bad.d.ts": "declare const a: Nope;",
+        }
+    )
     assert [line for line, _ in found.pop("use.ts")] == [2, 3]
     assert found.keys() == {"bad.d.ts"}
+
+
+CIRCULAR = [
+    ({"anyOf": [{"type": "string"}, {"$ref": "#/$defs/A"}]}, "unknown"),
+    ({"allOf": [{"type": "string"}, {"$ref": "#/$defs/B"}]}, "string & B"),
+    ({"type": "object", "additionalProperties": {"$ref": "#/$defs/A"}}, "{ [key: string]: A }"),
+    ({"anyOf": [{"type": "string"}, {"type": "array", "prefixItems": [{"type": "string"}], "items": {"$ref": "#/$defs/A"}}]},
+     "string | [string, ...A[]]"),
+    ({"properties": {"a": {"$ref": "#/$defs/A"}}, "allOf": [{"prefixItems": [{"type": "string"}], "items": {"$ref": "#/$defs/A"}}]},
+     "{\n  a?: A;\n} & [string, ...unknown[]]"),
+    ({"prefixItems": [], "items": {"$ref": "#/$defs/A"}}, "A[]"),
+]  # fmt: skip
+
+
+def test_types_that_contain_themselves() -> None:
+    files: dict[str, str] = {}
+    for index, (definition, kind) in enumerate(CIRCULAR):
+        definitions = {"A": definition, "B": {"$ref": "#/$defs/A"}}
+        files[f"{index}.d.ts"] = typescript_stubs(
+            [SchemaTool("f", "", {"$defs": definitions}, len, {"$ref": "#/$defs/A", "$defs": definitions})]
+        )
+        assert f"type A = {kind};" in files[f"{index}.d.ts"]
+        files[f"{index}.d.ts"] += "export {};"
+    assert not diagnostics(files)
 
 
 # ── json-schema-to-typescript as the other opinion ───────────────────────────────────────────────────────────────────
@@ -174,7 +214,11 @@ _samples = st.recursive(
 
 
 def _source(imports: str, kind: str, values: list[Any]) -> str:
-    return f"{imports} type T = {kind};\n" + "\n".join(f"const v{i}: T = {json.dumps(value)};" for i, value in enumerate(values)) + "\nexport {};"
+    return (
+        f"{imports} type T = {kind};\n"
+        + "\n".join(f"const v{i}: T = {json.dumps(value)};" for i, value in enumerate(values))
+        + "\nexport {};"
+    )
 
 
 def test_types_accept_what_the_other_generator_s_types_accept() -> None:

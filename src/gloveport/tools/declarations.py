@@ -175,6 +175,8 @@ class _Document:
         self._depth = 0
         self._declared: str | None = None
         """The name whose type is being made, outside of objects and arrays."""
+        self._crossed = False
+        """Within an intersection: TypeScript looks into arrays that have a rest element there (seen with 5.9)."""
         self._referred = 0
         self._waiting: list[tuple[str, Schema]] = []
         self._identities: dict[str, str] = {}
@@ -193,13 +195,15 @@ class _Document:
             self._depth -= 1
         return _union([kind, NULL]) if cast("Schema", schema).get("nullable") is True else kind
 
-    def _member(self, schema: Any) -> Kind:
+    def _member(self, schema: Any, *, looked_into: bool = False) -> Kind:
         """The type of a member of an object or an array, which may be the type that holds it."""
-        declared, self._declared = self._declared, None
+        before = self._declared, self._crossed
+        if not looked_into:
+            self._declared, self._crossed = None, False
         try:
             return self.type_of(schema)
         finally:
-            self._declared = declared
+            self._declared, self._crossed = before
 
     def _type(self, schema: Schema) -> Kind:
         if "$ref" in schema:
@@ -208,6 +212,13 @@ class _Document:
             return Kind(_literal(schema["const"]))
         if isinstance(schema.get("enum"), (list, tuple)):
             return _union([Kind(_literal(value)) for value in schema["enum"]])
+        before, self._crossed = self._crossed, self._crossed or _is_crossing(schema)
+        try:
+            return self._combined(schema)
+        finally:
+            self._crossed = before
+
+    def _combined(self, schema: Schema) -> Kind:
         branches = [
             _union([self.type_of(branch) for branch in _branches(schema, key)])
             for key in ("anyOf", "oneOf")
@@ -250,16 +261,19 @@ class _Document:
         prefix = schema.get("prefixItems")
         if isinstance(items, (list, tuple)):  # before draft 2020-12
             prefix, items = cast("Sequence[Any]", items), schema.get("additionalItems", True)
+        inside = self._crossed
         if not isinstance(prefix, (list, tuple)):
-            return Kind(f"{self._member(items).element}[]")
-        kinds = [self._member(item) for item in cast("Sequence[Any]", prefix)]
+            return Kind(f"{self._member(items, looked_into=inside).element}[]")
+        kinds = [self._member(item, looked_into=inside) for item in cast("Sequence[Any]", prefix)]
         parts = [kind.text for kind in kinds]
         least = schema.get("minItems")
         # Without minItems a JSON Schema tuple may be shorter; schemas that mean that are rare, and say so.
         if isinstance(least, int) and 0 <= least < len(parts):
             parts = [kind.text if index < least else f"{kind.element}?" for index, kind in enumerate(kinds)]
+        if not parts and items is not False:
+            return Kind(f"{self._member(items, looked_into=inside).element}[]")
         if items is not False and "items" in schema:
-            parts.append(f"...{self._member(items).element}[]")
+            parts.append(f"...{self._member(items, looked_into=inside).element}[]")
         return Kind(f"[{', '.join(parts)}]")
 
     def _object(self, schema: Schema) -> Kind:
@@ -349,6 +363,12 @@ class _Document:
 def _branches(schema: Schema, key: str) -> Sequence[Any]:
     value = schema.get(key)
     return cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else ()
+
+
+def _is_crossing(schema: Schema) -> bool:
+    """Whether its type is an intersection of several."""
+    own = any(key in schema for key in ("type", "properties", "items", "prefixItems"))
+    return own + sum(bool(_branches(schema, key)) for key in ("anyOf", "oneOf")) + len(_branches(schema, "allOf")) > 1
 
 
 def _description(schema: Any) -> str:

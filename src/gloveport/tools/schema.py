@@ -210,7 +210,8 @@ class SchemaBuilder:
         fields = getattr(cls, "_fields", None)
         if issubclass(cls, tuple) and fields:
             hints = type_hints(cls)
-            least = len(fields) - (len(cls._field_defaults) if self.mode == "input" else 0)  # pyright: ignore
+            defaults: Any = getattr(cls, "_field_defaults", {}) if self.mode == "input" else {}
+            least = len(fields) - len(defaults)
             return self._fixed([self.convert(hints.get(name, Any)) for name in fields], least)
         return self._builtin(cast("type[Any]", cls))
 
