@@ -1,5 +1,7 @@
 """Every stub compiles under `tsc --strict`, and the types of schemas accept what another generator's types accept."""
 
+# ruff: noqa: UP007, E501
+
 from __future__ import annotations
 
 import dataclasses
@@ -16,13 +18,12 @@ import pydantic
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from strict_tsc import diagnostics
+from test_stubs import schemas, texts
 
 from gloveport.tools import typescript_stubs
 from gloveport.tools.declarations import Declarations
 from gloveport.types import SchemaTool
-
-from strict_tsc import diagnostics
-from test_stubs import schemas, texts
 
 pytestmark = pytest.mark.registry
 

@@ -92,7 +92,7 @@ class _Explanation:
             if not isinstance(branch, Mapping) or "$ref" not in branch:
                 break
             branch = resolved(self._validators.schema, cast("Schema", branch)["$ref"])
-        return branch
+        return cast("Any", branch)
 
 
 def _parts(schema: Schema, value: Any) -> list[tuple[str, Any, Any, Step]]:

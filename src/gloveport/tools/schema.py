@@ -210,7 +210,7 @@ class SchemaBuilder:
         fields = getattr(cls, "_fields", None)
         if issubclass(cls, tuple) and fields:
             hints = type_hints(cls)
-            defaults: Any = getattr(cls, "_field_defaults", {}) if self.mode == "input" else {}
+            defaults: Any = getattr(cast("Any", cls), "_field_defaults", {}) if self.mode == "input" else {}
             least = len(fields) - len(defaults)
             return self._fixed([self.convert(hints.get(name, Any)) for name in fields], least)
         return self._builtin(cast("type[Any]", cls))
