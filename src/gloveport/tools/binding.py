@@ -32,6 +32,10 @@ def bind_arguments(
     Raises `ToolArgumentError`, with a message for the model, when the number of arguments does not fit, a schema tool is
     not called with one object, or an argument is not of its type.
     """
+    if validate and spec.readers is not None and not spec.schema_tool:
+        found = spec.readers.plain(args)
+        if found is not None:
+            return found, {}
     given = list(args)
     while given and given[-1] is UNDEFINED:
         given.pop()
@@ -56,9 +60,6 @@ def bind_arguments(
 def _read(spec: ToolSpec, given: list[Any], namespace: str | None) -> list[Any]:
     """The arguments, converted."""
     assert spec.readers is not None
-    found = spec.readers.plain(given)
-    if found is not None:
-        return found
     readers, budget = spec.readers.all(), spec.readers.budget()
     problems: list[Problem] = []
     last = len(readers) - 1

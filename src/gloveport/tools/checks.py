@@ -27,10 +27,11 @@ _BUDGET: Final = 4_000_000
 class ArgumentReaders:
     """The readers of a Python function's parameters."""
 
-    __slots__ = ("_hints", "_plain", "_readers", "_variadic")
+    __slots__ = ("_hints", "_least", "_plain", "_readers", "_variadic")
 
-    def __init__(self, hints: Sequence[Any], *, variadic: bool) -> None:
+    def __init__(self, hints: Sequence[Any], *, least: int, variadic: bool) -> None:
         self._hints = hints
+        self._least = least
         self._variadic = variadic
         self._readers: list[Reader] | None = None
         self._plain: list[Reader] | None = None
@@ -38,7 +39,7 @@ class ArgumentReaders:
     def plain(self, given: Sequence[Any]) -> list[Any] | None:
         """The arguments, if nothing about them needs a second look. Most calls are such, and take half the time so."""
         readers = self._plain
-        if readers is None or len(given) > len(readers) or UNDEFINED in given:
+        if readers is None or not self._least <= len(given) <= len(readers) or UNDEFINED in given:
             return None
         try:
             return [read(value, _NOTHING) for read, value in zip(readers, given, strict=False)]

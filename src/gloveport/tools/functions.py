@@ -150,6 +150,7 @@ def _derive(tool: str, function: Callable[..., Any]) -> Derived:
         is_async(function),
         ArgumentReaders(
             [hints.get(parameter.name, Any) for parameter in parameters],
+            least=sum(parameter.required for parameter in parameters),
             variadic=any(parameter.variadic for parameter in parameters),
         ),
     )

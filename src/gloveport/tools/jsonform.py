@@ -58,7 +58,7 @@ def _object(value: dict[Any, Any]) -> dict[str, Any]:
                 return _object({str(json_data(key)): inner for key, inner in value.items()})
             if not key.isascii():
                 _checked(key)
-            what: Any = type(item)
+            what = cast("Any", type(item))
             if what in _PLAIN or (what is str and item.isascii()):
                 continue
             new = json_form(item)
