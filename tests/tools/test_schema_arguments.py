@@ -248,6 +248,20 @@ def test_deep_values_in_a_small_stack() -> None:
     assert found[0] == {"a": deep(199, 1)} and "does not fit" in found[1]
 
 
+def test_a_check_that_breaks_is_a_refusal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    class Panic(BaseException):
+        """What a panic of Rust code looks like."""
+
+    def broken(_: Any) -> bool:
+        raise Panic("text of the host")
+
+    schema = of(unique_to_this_test=STRING)
+    monkeypatch.setattr(Validators.of({"type": "object", **schema}), "fits", broken)
+    said = refusal(schema, {})
+    assert "cannot be checked" in said and "host" not in said
+    assert "Panic" in caplog.text
+
+
 def test_a_message_is_short_whatever_was_sent() -> None:
     with pytest.raises(ToolArgumentError) as caught:
         take({**of(), "additionalProperties": False}, {"x" * 5000 + str(i): i for i in range(5000)})

@@ -96,11 +96,20 @@ class SchemaCheck:
             _logger.warning("arguments cannot be checked: %s", error)
             raise Misfit([((), "cannot be checked: the tool's schema is not usable")]) from None
         data = json_form(value)
-        if validators.fits(data):
-            return data
-        from .explain import explain
+        try:
+            if validators.fits(data):
+                return data
+            from .explain import explain
 
-        raise Misfit(explain(validators, data))
+            problems = explain(validators, data)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except (
+            BaseException
+        ) as error:  # a panic of Rust code is no `Exception`; whatever it was, nothing was found to fit
+            _logger.warning("arguments of %r could not be checked: %s", self._tool, type(error).__name__)
+            raise Misfit([((), "cannot be checked: send something simpler")]) from None
+        raise Misfit(problems)
 
 
 def usable(schema: Schema) -> bool:

@@ -273,7 +273,7 @@ def _hashed(make: Callable[[Iterable[Any]], Any], items: list[Any]) -> Any:
     try:
         check_hashes((key for key in keys if not isinstance(key, (str, bytes))), object)
         return make(items)
-    except TypeError as error:  # not hashable; `ValueCrossingError` is one as well
+    except Exception as error:  # not hashable, or a class of the application says so in its own way
         crossing = isinstance(error, ValueCrossingError)
         text = str(error) if crossing else "has members that Python cannot hash: send arrays of plain values"
         raise Misfit([((), text)]) from None
