@@ -44,6 +44,8 @@ class SchemaTool:
     """JSON Schema of what it returns; without it the model is told `unknown`."""
     annotations: Mapping[str, Any] | None = None
     """What is said of it for a policy, such as `{"readOnlyHint": True}` (MCP). As trustworthy as whoever said it."""
+    validate: bool = True
+    """Check the object against `input_schema` before the call; the callable then gets it as JSON data. `False`: it gets what came."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -206,7 +206,7 @@ def test_two_classes_of_the_same_name() -> None:
 
     f.__annotations__ = {"a": make("x"), "b": make("y")}
     assert typescript_stubs([f]).startswith(
-        "interface Same {\n  x: number;\n}\n\ninterface SameInput {\n  y: number;\n}\n\ndeclare function f(a: Same, b: SameInput)"
+        "interface Same {\n  x: number;\n}\n\ninterface Same2 {\n  y: number;\n}\n\ndeclare function f(a: Same, b: Same2)"
     )
 
 

@@ -17,7 +17,7 @@ from ..engines.v8.engine import V8Engine
 from ..engines.wasm.engine import WasmEngine
 from ..policy import V8_MIN_MEMORY, EngineName, Isolation, Limits, SandboxMode
 from ..tools.bridge import ToolBridge
-from ..tools.spec import ToolSpec, build_specs
+from ..tools.spec import ToolSpec, build_specs, check_schemas
 from ..types import RuntimeConfig, SchemaTool
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class SessionOptions(TypedDict, total=False):
     """Show the guest only the class name of a tool's error (default)."""
     expose_host_errors: tuple[type[BaseException], ...]
     """Classes whose text the guest may read all the same."""
+    validate: bool
+    """Check the arguments of calls against annotations and schemas, and convert them, before a tool is called (default)."""
     sandbox: SandboxMode
     """`"require"` (default) refuses to run without the whole jail, `"auto"` warns, `"off"` has none."""
     isolation: Isolation
@@ -116,6 +118,9 @@ def build_options(
         raise TypeError(f"unknown option {unknown[0]!r}; beside the named ones there are: {known}")
     config = more.get("config") or RuntimeConfig()
     specs = build_specs(tools, namespace=namespace)
+    validate = _choice("validate", more.get("validate", True), (True, False))
+    if validate:
+        check_schemas(specs.values())
     catalog = None
     if more.get("tools_catalog") is not None:
         from ..tools.finders import session_catalog  # a search engine that few sessions need
@@ -162,6 +167,7 @@ def build_options(
             redact=redact,
             expose=tuple(more.get("expose_host_errors") or ()),
             catalog=catalog,
+            validate=validate,
         ),
         _engine(more, limits),
         toolbox(_choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode))),

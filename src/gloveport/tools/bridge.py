@@ -70,6 +70,7 @@ class ToolBridge:
         redact: bool = True,
         expose: tuple[type[BaseException], ...] = (),
         catalog: SessionCatalog | None = None,
+        validate: bool = True,
     ) -> None:
         self.specs = specs
         self._by_name = {spec.name: spec for spec in specs.values()}
@@ -77,6 +78,7 @@ class ToolBridge:
         self._redact = redact
         self._expose = expose
         self._catalog = catalog
+        self._validate = validate
 
     def add(self, spec: ToolSpec) -> None:
         """One more tool."""
@@ -91,7 +93,8 @@ class ToolBridge:
         if spec is None:  # removed from the catalog since the call was made
             return _error(call.id, ToolNotFoundError.__name__, f"`{call.name}` was removed from the catalog")
         try:
-            arguments, keywords = bind_arguments(spec, decode_arguments(call.args, call.flags), namespace=where)
+            given = decode_arguments(call.args, call.flags)
+            arguments, keywords = bind_arguments(spec, given, namespace=where, validate=self._validate)
         except (ToolArgumentError, ValueCrossingError) as error:
             return _error(call.id, "TypeError", str(error))
         return Prepared(call.id, spec, arguments, keywords)
@@ -103,7 +106,7 @@ class ToolBridge:
             spec, where = self._catalog.named(step.name), self._catalog.object
         if spec is None:
             raise ToolNotFoundError(f"the session has no tool {step.name!r}, or no longer")
-        arguments, keywords = bind_arguments(spec, list(step.args), namespace=where)
+        arguments, keywords = bind_arguments(spec, list(step.args), namespace=where, validate=self._validate)
         return Prepared(step.call_id, spec, arguments, keywords)
 
     def answer(self, call_id: int, name: str, value: Any) -> Answer:

@@ -115,6 +115,8 @@ class Declarations:
         self._names: dict[str, str] = {}
         """Identity of a named schema to its TypeScript name."""
         self._texts: dict[str, str] = {}
+        self._within: dict[str, set[str]] = {}
+        """Names that the type of a name consists of, other than as members of an object or an array."""
 
     def texts(self) -> list[str]:
         """The declarations so far, in the order in which they were first referred to."""
@@ -143,6 +145,20 @@ class Declarations:
         self._texts[name] = ""
         return name, True
 
+    def consists_of(self, name: str | None, part: str) -> bool:
+        """Notes that a type has another as its part. `False` if it would then consist of itself, which TypeScript refuses."""
+        if name is None:
+            return True
+        waiting, reached = [part], {part}
+        while waiting:
+            new = self._within.get(waiting.pop(), set()) - reached
+            reached |= new
+            waiting += new
+        if name in reached:
+            return False
+        self._within.setdefault(name, set()).add(part)
+        return True
+
     def declare(self, name: str, text: str) -> None:
         """Gives a name its declaration."""
         self._texts[name] = text
@@ -157,6 +173,11 @@ class _Document:
         self._hint = "".join(part[:1].upper() + part[1:] for part in hint.split("_")) or "Type"
         self._mode: Mode = mode
         self._depth = 0
+        self._declared: str | None = None
+        """The name whose type is being made, outside of objects and arrays."""
+        self._crossed = False
+        """Within an intersection: TypeScript looks into arrays that have a rest element there (seen with 5.9)."""
+        self._referred = 0
         self._waiting: list[tuple[str, Schema]] = []
         self._identities: dict[str, str] = {}
 
@@ -174,6 +195,16 @@ class _Document:
             self._depth -= 1
         return _union([kind, NULL]) if cast("Schema", schema).get("nullable") is True else kind
 
+    def _member(self, schema: Any, *, looked_into: bool = False) -> Kind:
+        """The type of a member of an object or an array, which may be the type that holds it."""
+        before = self._declared, self._crossed
+        if not looked_into:
+            self._declared, self._crossed = None, False
+        try:
+            return self.type_of(schema)
+        finally:
+            self._declared, self._crossed = before
+
     def _type(self, schema: Schema) -> Kind:
         if "$ref" in schema:
             return self._reference(schema["$ref"])
@@ -181,6 +212,13 @@ class _Document:
             return Kind(_literal(schema["const"]))
         if isinstance(schema.get("enum"), (list, tuple)):
             return _union([Kind(_literal(value)) for value in schema["enum"]])
+        before, self._crossed = self._crossed, self._crossed or _is_crossing(schema)
+        try:
+            return self._combined(schema)
+        finally:
+            self._crossed = before
+
+    def _combined(self, schema: Schema) -> Kind:
         branches = [
             _union([self.type_of(branch) for branch in _branches(schema, key)])
             for key in ("anyOf", "oneOf")
@@ -195,7 +233,7 @@ class _Document:
     def _by_type(self, schema: Schema) -> Kind:
         extension = schema.get(EXTENSION)
         if extension == "set":
-            return Kind(f"Set<{self.type_of(schema.get('items', True))}>")
+            return Kind(f"Set<{self._member(schema.get('items', True))}>")
         if isinstance(extension, str) and extension in _EXTENSIONS:
             return _EXTENSIONS[extension]
         kinds = schema.get("type")
@@ -223,33 +261,40 @@ class _Document:
         prefix = schema.get("prefixItems")
         if isinstance(items, (list, tuple)):  # before draft 2020-12
             prefix, items = cast("Sequence[Any]", items), schema.get("additionalItems", True)
+        inside = self._crossed
         if not isinstance(prefix, (list, tuple)):
-            return Kind(f"{self.type_of(items).element}[]")
-        kinds = [self.type_of(item) for item in cast("Sequence[Any]", prefix)]
+            return Kind(f"{self._member(items, looked_into=inside).element}[]")
+        kinds = [self._member(item, looked_into=inside) for item in cast("Sequence[Any]", prefix)]
         parts = [kind.text for kind in kinds]
         least = schema.get("minItems")
         # Without minItems a JSON Schema tuple may be shorter; schemas that mean that are rare, and say so.
         if isinstance(least, int) and 0 <= least < len(parts):
             parts = [kind.text if index < least else f"{kind.element}?" for index, kind in enumerate(kinds)]
+        if not parts and items is not False:
+            return Kind(f"{self._member(items, looked_into=inside).element}[]")
         if items is not False and "items" in schema:
-            parts.append(f"...{self.type_of(items).element}[]")
+            parts.append(f"...{self._member(items, looked_into=inside).element}[]")
         return Kind(f"[{', '.join(parts)}]")
 
     def _object(self, schema: Schema) -> Kind:
         properties = schema.get("properties")
         more = schema.get("additionalProperties", not properties)
         if not isinstance(properties, Mapping) or not properties:
-            return Kind(f"Record<string, {self.type_of(more)}>")  # `never`, if there must be none
+            referred = self._referred
+            kind = self._member(more)  # `never`, if there must be none
+            if self._referred == referred:
+                return Kind(f"Record<string, {kind}>")
+            return Kind(f"{{ [key: string]: {kind} }}")  # a `Record` of what it is part of is refused
         needed = {name for name in _branches(schema, "required") if isinstance(name, str)}
         lines: list[str] = []
         kinds: set[str] = set()
         for name, value in cast("Mapping[str, Any]", properties).items():
-            kind = self.type_of(value).text
+            kind = self._member(value).text
             kinds.add(kind if name in needed else "?")
             comment = doc_comment(_description(value), one_line=True)
             lines.append(indented(f"{comment}{_key(name)}{'' if name in needed else '?'}: {kind};"))
         if more is not False and "additionalProperties" in schema:
-            rest = self.type_of(more).text
+            rest = self._member(more).text
             # TypeScript demands that it covers the other properties.
             lines.append(f"  [key: string]: {rest if kinds == {rest} else 'unknown'};")
         return Kind("{\n" + "\n".join(lines) + "\n}", members=True)
@@ -266,7 +311,8 @@ class _Document:
         name, new = self._declarations.name(self._identity(pointer), wanted, self._mode)
         if new:
             self._waiting.append((name, target))
-        return Kind(name)
+        self._referred += 1
+        return Kind(name) if self._declarations.consists_of(self._declared, name) else UNKNOWN
 
     def declare_all(self) -> None:
         """Declares what was referred to, and what that refers to. A queue: references may form long chains."""
@@ -275,10 +321,11 @@ class _Document:
         self._waiting.clear()
 
     def _declare(self, name: str, target: Schema) -> None:
+        self._declared = name
         kind = self.type_of(target)
+        self._declared = None
         comment = doc_comment(_description(target), one_line=True)
-        alias = "unknown" if kind.text == name else kind.text
-        text = f"interface {name} {kind}" if kind.members else f"type {name} = {alias};"
+        text = f"interface {name} {kind}" if kind.members else f"type {name} = {kind};"
         self._declarations.declare(name, comment + text)
 
     def _resolve(self, pointer: Any) -> Schema | bool | None:
@@ -316,6 +363,12 @@ class _Document:
 def _branches(schema: Schema, key: str) -> Sequence[Any]:
     value = schema.get(key)
     return cast("Sequence[Any]", value) if isinstance(value, (list, tuple)) else ()
+
+
+def _is_crossing(schema: Schema) -> bool:
+    """Whether its type is an intersection of several."""
+    own = any(key in schema for key in ("type", "properties", "items", "prefixItems"))
+    return own + sum(bool(_branches(schema, key)) for key in ("anyOf", "oneOf")) + len(_branches(schema, "allOf")) > 1
 
 
 def _description(schema: Any) -> str:

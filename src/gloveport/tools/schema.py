@@ -21,7 +21,23 @@ from collections import abc
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast
 
-__all__ = ("EXTENSION", "Mode", "Schema", "result_schema", "schema_of_annotation", "type_hints")
+from .constraints import constraints_of
+
+__all__ = (
+    "ARRAYS",
+    "EXTENSION",
+    "MAPPINGS",
+    "QUALIFIERS",
+    "SETS",
+    "Mode",
+    "Schema",
+    "SchemaBuilder",
+    "is_model",
+    "is_required",
+    "result_schema",
+    "schema_of_annotation",
+    "type_hints",
+)
 
 Schema = Mapping[str, Any]
 EXTENSION = "x-gloveport"
@@ -53,18 +69,17 @@ _PLAIN: dict[Any, dict[str, Any]] = {
     typing.LiteralString: {"type": "string"},
     enum.Enum: {},
 }
-_ARRAYS = (list, collections.deque, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
-_SETS = (set, frozenset, abc.Set, abc.MutableSet)
-_MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, abc.Mapping, abc.MutableMapping)
+ARRAYS = (list, collections.deque, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
+SETS = (set, frozenset, abc.Set, abc.MutableSet)
+MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, abc.Mapping, abc.MutableMapping)
 _AWAITABLES = (abc.Awaitable, abc.Coroutine)
-_QUALIFIERS = {"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"}
+QUALIFIERS = {"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"}
 
 
 def schema_of_annotation(annotation: Any, mode: Mode = "input") -> Schema:
     """The JSON Schema of a type, with what it refers to in `$defs`. A type without a counterpart gives `{}`: anything."""
-    builder = _Builder(mode)
-    schema = builder.convert(annotation)
-    return {**schema, "$defs": builder.definitions} if builder.definitions else schema
+    builder = SchemaBuilder(mode)
+    return builder.document(annotation)
 
 
 def result_schema(annotation: Any) -> Schema:
@@ -109,13 +124,18 @@ def _raw_annotations(function: Any) -> dict[str, Any]:
     return inspect.get_annotations(function)
 
 
-class _Builder:
+class SchemaBuilder:
     """Converts types, and collects the named ones that they refer to."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode: Mode = mode
         self.definitions: dict[str, Schema] = {}
         self._names: dict[Any, str] = {}
+
+    def document(self, annotation: Any) -> Schema:
+        """A schema with what it refers to in `$defs`, which is shared by all that this builder makes."""
+        schema = self.convert(annotation)
+        return {**schema, "$defs": self.definitions} if self.definitions else schema
 
     def convert(self, annotation: Any) -> dict[str, Any]:
         try:
@@ -144,23 +164,24 @@ class _Builder:
             return {"enum": [arg.value if isinstance(arg, enum.Enum) else arg for arg in args]}
         if origin is typing.Annotated:
             return self._annotated(args[0], args[1:])
-        if getattr(origin, "__name__", getattr(origin, "_name", None)) in _QUALIFIERS:
+        if getattr(origin, "__name__", getattr(origin, "_name", None)) in QUALIFIERS:
             return self.convert(args[0])
         if origin is tuple:
             return self._tuple(args)
-        if origin in _ARRAYS:
+        if origin in ARRAYS:
             return {"type": "array", "items": self.convert(args[0])}
-        if origin in _SETS:
+        if origin in SETS:
             return {**_SET, "items": self.convert(args[0])}
-        if origin in _MAPPINGS:
+        if origin in MAPPINGS:
             # Other keys than text arrive as text, or the value arrives as a Map.
             return {"type": "object", "additionalProperties": self.convert(args[1])} if args[0] is str else {}
         if type(origin).__name__ == "TypeAliasType":
             return self.convert(origin.__value__[args])
         return self.convert(origin)
 
-    def _annotated(self, annotation: Any, metadata: Iterable[Any]) -> dict[str, Any]:
+    def _annotated(self, annotation: Any, metadata: tuple[Any, ...]) -> dict[str, Any]:
         schema = self.convert(annotation)
+        schema = {**schema, **constraints_of(metadata, schema.get("type"))}
         for item in metadata:  # `Doc` of PEP 727, pydantic's `Field`
             text = getattr(item, "documentation", None) or getattr(item, "description", None)
             if isinstance(text, str):
@@ -170,7 +191,10 @@ class _Builder:
     def _tuple(self, args: tuple[Any, ...]) -> dict[str, Any]:
         if len(args) == 2 and args[1] is Ellipsis:
             return {"type": "array", "items": self.convert(args[0])}
-        return {"type": "array", "prefixItems": [self.convert(arg) for arg in args], "items": False}
+        return self._fixed([self.convert(arg) for arg in args], len(args))
+
+    def _fixed(self, items: list[dict[str, Any]], least: int) -> dict[str, Any]:
+        return {"type": "array", "prefixItems": items, "minItems": least, "items": False}
 
     # ── classes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,21 +205,23 @@ class _Builder:
             return self._named(cls, lambda: self._typed_dict(cls))
         if dataclasses.is_dataclass(cls):
             return self._named(cls, lambda: self._dataclass(cls))
-        if _is_model(cls):
+        if is_model(cls):
             return self._named(cls, lambda: self._model(cls))
         fields = getattr(cls, "_fields", None)
         if issubclass(cls, tuple) and fields:
             hints = type_hints(cls)
-            return self._tuple(tuple(hints.get(name, Any) for name in fields))
+            defaults: Any = getattr(cast("Any", cls), "_field_defaults", {}) if self.mode == "input" else {}
+            least = len(fields) - len(defaults)
+            return self._fixed([self.convert(hints.get(name, Any)) for name in fields], least)
         return self._builtin(cast("type[Any]", cls))
 
     def _builtin(self, cls: type[Any]) -> dict[str, Any]:
         """A class of the standard library, or one that derives from a builtin."""
-        if cls in _ARRAYS or cls is tuple:
+        if cls in ARRAYS or cls is tuple:
             return {"type": "array"}
-        if cls in _SETS:
+        if cls in SETS:
             return dict(_SET)
-        if cls in _MAPPINGS:
+        if cls in MAPPINGS:
             return {"type": "object"}
         if issubclass(cls, pathlib.PurePath):
             return {"type": "string"}
@@ -221,12 +247,7 @@ class _Builder:
 
     def _typed_dict(self, cls: Any) -> dict[str, Any]:
         hints = type_hints(cls)
-        required: list[str] = []
-        for name, hint in hints.items():
-            # `__required_keys__` is wrong where annotations are strings (seen with CPython 3.11 to 3.13).
-            mark = getattr(typing.get_origin(hint), "_name", "")
-            if mark == "Required" or (mark != "NotRequired" and name in cls.__required_keys__):
-                required.append(name)
+        required = [name for name, hint in hints.items() if is_required(cls, name, hint)]
         return self._object({name: self.convert(hint) for name, hint in hints.items()}, required)
 
     def _dataclass(self, cls: Any) -> dict[str, Any]:
@@ -258,6 +279,13 @@ class _Builder:
         return self._object(properties, required)
 
 
-def _is_model(cls: type[Any]) -> bool:
+def is_required(cls: Any, name: str, hint: Any) -> bool:
+    """Whether a `TypedDict` must have that key."""
+    # `__required_keys__` is wrong where annotations are strings (seen with CPython 3.11 to 3.13).
+    mark = getattr(typing.get_origin(hint), "_name", "")
+    return mark == "Required" or (mark != "NotRequired" and name in cls.__required_keys__)
+
+
+def is_model(cls: type[Any]) -> bool:
     pydantic = sys.modules.get("pydantic")  # if it was never imported, this class is none of its models
     return pydantic is not None and issubclass(cls, pydantic.BaseModel)

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 from ..types import SchemaTool
-from .names import check_namespace, check_tool_name, identifier
-from .schema import Schema, result_schema, schema_of_annotation, type_hints
+from .checks import ArgumentReaders, SchemaCheck
+from .functions import Derived, Parameter, derived, is_async
+from .names import check_namespace, check_tool_name
+from .schema import Schema
 
-__all__ = ("Parameter", "ToolSpec", "Tools", "build_specs")
+__all__ = ("Parameter", "ToolSpec", "Tools", "build_specs", "check_schemas")
 
 Tools = Mapping[str, Any] | Sequence[Any]
 """Name to callable, `SchemaTool` or mapping; or a sequence of `SchemaTool`s, mappings and named callables."""
 
 ANY_OBJECT: Schema = {"type": "object"}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Parameter:
-    """One positional parameter of a Python tool."""
-
-    name: str
-    """As in Python."""
-    js_name: str
-    """As in the stubs: unique in the signature, no reserved word."""
-    schema: Schema
-    required: bool = True
-    variadic: bool = False
-    """`*args`: `schema` is that of one element."""
-    default: Any = None
-    """What an `undefined` before other arguments stands for."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +48,10 @@ class ToolSpec:
     """What is said of it for a policy."""
     signatures: tuple[str, ...] = ()
     """TypeScript signatures, where the schemas cannot say them."""
+    readers: ArgumentReaders | None = dataclasses.field(default=None, compare=False)
+    """Of a Python function: what checks and converts its arguments."""
+    check: SchemaCheck | None = dataclasses.field(default=None, compare=False)
+    """Of a schema tool: what checks its object; `None` with `validate=False`."""
 
 
 def build_specs(tools: Tools, *, namespace: str | None = None, wanted: str = "tools") -> dict[str, ToolSpec]:
@@ -120,7 +108,7 @@ def _spec(name: object, tool: Any, namespace: str | None) -> ToolSpec:
         return _schema_spec(name, js_name, cast("Mapping[str, Any]", tool))
     if not callable(tool):
         raise TypeError(f"tool {name!r}: {tool!r} is not callable")
-    return _python_spec(name, js_name, tool)
+    return _python_spec(name, js_name, tool, derived(name, tool))
 
 
 # ── tools described by JSON Schema ───────────────────────────────────────────────────────────────────────────────────
@@ -135,6 +123,9 @@ def _schema_spec(name: str, js_name: str, fields: Mapping[str, Any]) -> ToolSpec
     for key, schema in (("input_schema", input_schema), ("output_schema", output_schema)):
         if schema is not None and not isinstance(schema, Mapping):
             raise TypeError(f"tool {name!r}: `{key}` must be a JSON Schema object, not {schema!r}")
+    validate = fields.get("validate", True)
+    if not isinstance(validate, bool):
+        raise TypeError(f"tool {name!r}: `validate` must be True or False, not {validate!r}")
     return ToolSpec(
         name=name,
         js_name=js_name,
@@ -144,10 +135,11 @@ def _schema_spec(name: str, js_name: str, fields: Mapping[str, Any]) -> ToolSpec
         input_schema=ANY_OBJECT if input_schema is None else input_schema,
         output_schema=output_schema,
         schema_tool=True,
-        is_async=_is_async(function),
+        is_async=is_async(function),
         sequential=bool(fields.get("sequential", False)),
         max_calls=_max_calls(name, fields.get("max_calls")),
         annotations=_annotations(name, fields.get("annotations")),
+        check=SchemaCheck(name, ANY_OBJECT if input_schema is None else input_schema) if validate else None,
     )
 
 
@@ -168,82 +160,22 @@ def _annotations(name: str, value: Any) -> Mapping[str, Any] | None:
     raise TypeError(f"tool {name!r}: `annotations` must be a mapping, not {value!r}")
 
 
-# ── Python functions ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _python_spec(name: str, js_name: str, function: Callable[..., Any]) -> ToolSpec:
-    hints = type_hints(function)
-    parameters = _parameters(name, function, hints)
-    definitions: dict[str, Any] = {}
-    for parameter in parameters:
-        definitions.update(parameter.schema.get("$defs", {}))
-    input_schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {parameter.name: _bare(parameter) for parameter in parameters},
-        "required": [parameter.name for parameter in parameters if parameter.required and not parameter.variadic],
-        "additionalProperties": False,
-    }
-    if definitions:
-        input_schema["$defs"] = definitions
+def _python_spec(name: str, js_name: str, function: Callable[..., Any], known: Derived) -> ToolSpec:
     return ToolSpec(
         name=name,
         js_name=js_name,
-        description=_documentation(function),
+        description=known.description,
         callable=function,
-        parameters=parameters,
-        input_schema=input_schema,
-        output_schema=result_schema(hints["return"]) if "return" in hints else None,
-        is_async=_is_async(function),
+        parameters=known.parameters,
+        input_schema=known.input_schema,
+        output_schema=known.output_schema,
+        is_async=known.is_async,
+        readers=known.readers,
     )
 
 
-def _bare(parameter: Parameter) -> Schema:
-    schema = {key: value for key, value in parameter.schema.items() if key != "$defs"}
-    return {"type": "array", "items": schema} if parameter.variadic else schema
-
-
-def _parameters(tool: str, function: Callable[..., Any], hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):  # some builtins have none
-        return (Parameter("args", "args", {}, required=False, variadic=True),)
-    found: list[Parameter] = []
-    taken: set[str] = set()
-    for parameter in signature.parameters.values():
-        required = parameter.default is parameter.empty
-        if parameter.kind is parameter.KEYWORD_ONLY and required:
-            raise ValueError(
-                f"tool {tool!r}: the keyword-only parameter {parameter.name!r} has no default, and JavaScript calls "
-                "positionally: make it positional, give it a default, or use a `SchemaTool`"
-            )
-        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
-            continue
-        variadic = parameter.kind is parameter.VAR_POSITIONAL
-        js_name = identifier(parameter.name)
-        while js_name in taken:
-            js_name += "_"
-        taken.add(js_name)
-        schema = schema_of_annotation(hints.get(parameter.name, Any))
-        default = None if required else parameter.default
-        found.append(Parameter(parameter.name, js_name, schema, required and not variadic, variadic, default))
-    return tuple(found)
-
-
-def _underlying(function: Callable[..., Any]) -> Any:
-    target: Any = function
-    while isinstance(target, functools.partial):
-        target = cast("functools.partial[Any]", target).func
-    return target
-
-
-def _documentation(function: Callable[..., Any]) -> str:
-    target = _underlying(function)
-    if not inspect.isroutine(target) and not inspect.isclass(target):
-        cls = cast("type[Any]", type(target))
-        return inspect.getdoc(cls.__call__) or inspect.getdoc(cls) or ""
-    return inspect.getdoc(target) or ""
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    target = _underlying(function)
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
+def check_schemas(specs: Iterable[ToolSpec]) -> None:
+    """Compile the schemas that arguments are checked against. Raises `ValueError` that names the tool and the place."""
+    for spec in specs:
+        if spec.check is not None:
+            spec.check.compiled()

@@ -25,7 +25,16 @@ import msgspec
 from ..errors import ProtocolViolation, ValueCrossingError
 from .messages import SURROGATES, TAGGED
 
-__all__ = ("MAX_DEPTH", "MAX_SAFE_INTEGER", "MAX_VALUES", "UNDEFINED", "decode", "decode_arguments", "encode")
+__all__ = (
+    "MAX_DEPTH",
+    "MAX_SAFE_INTEGER",
+    "MAX_VALUES",
+    "UNDEFINED",
+    "check_hashes",
+    "decode",
+    "decode_arguments",
+    "encode",
+)
 
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """ECMA-262 Number.MAX_SAFE_INTEGER: integers beyond it cross as BigInt, so that no digit is lost."""
@@ -329,10 +338,10 @@ def _date(ms: Any) -> dt.datetime:
         raise ValueCrossingError("a Date outside the years 1 to 9999 cannot leave the sandbox") from None
 
 
-def _check_hashes(items: list[Any]) -> None:
+def check_hashes(items: Iterable[Any], kinds: Any = (int, float)) -> None:
     """Python hashes text with a secret, but numbers without: a Map whose keys are multiples of 2^61-1 takes minutes to become a
     dict, and with some work so do others. So numbers that would collide are refused, and there may be only so many at all."""
-    numbers = [item for item in items if isinstance(item, (int, float))]
+    numbers = [item for item in items if isinstance(item, kinds)]
     if len(numbers) <= _MAX_SAME_HASH:
         return
     if len(numbers) > _MAX_NUMERIC:
@@ -345,7 +354,7 @@ def _check_hashes(items: list[Any]) -> None:
 
 def _pairs(items: Any) -> Any:
     pairs: list[tuple[Any, Any]] = [(_untag(key), _untag(item)) for key, item in items]
-    _check_hashes([key for key, _ in pairs])
+    check_hashes([key for key, _ in pairs])
     try:
         return dict(pairs)
     except TypeError:  # a key that Python cannot hash: an object, a list
@@ -354,7 +363,7 @@ def _pairs(items: Any) -> Any:
 
 def _members(items: Any) -> Any:
     values = [_untag(item) for item in items]
-    _check_hashes(values)
+    check_hashes(values)
     try:
         return set(values)
     except TypeError:

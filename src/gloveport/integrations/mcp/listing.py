@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from mcp import types
 
+from ...tools.checks import usable
 from ...tools.names import GUEST_GLOBALS, INHERITED, NEVER, RESERVED_PREFIX, identifier
 from ...types import SchemaTool
 from .results import unwrapped_schema
@@ -69,6 +70,7 @@ def _schema_tool(tool: types.Tool, name: str, call: Call) -> SchemaTool:
         callable=function,
         output_schema=unwrapped_schema(tool.outputSchema) or tool.outputSchema,
         annotations=hints or None,
+        validate=usable(tool.inputSchema),  # the server checks as well: one odd schema must not cost the other tools
     )
 
 

@@ -72,6 +72,7 @@ def _entry(name: str, definition: ToolDefinition | None, bridge: Bridge | None) 
         "input_schema": {"type": "object"} if definition is None else definition.parameters_json_schema,
         "output_schema": None if definition is None else definition.return_schema,
         "callable": function,
+        "validate": False,  # Pydantic AI does it, in the tool's own way: it may take `"5"` for a number
     }
 
 
