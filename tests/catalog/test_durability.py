@@ -47,7 +47,9 @@ def test_it_survives_a_pause_at_a_call_of_the_catalog(office):
 
 def test_a_search_may_be_answered_after_a_load(office):
     with inline(office) as session:
-        session.start("await search_tools('x'); return (await tools.delete_user({user_id: 'x'}))[0]", ask=["search_tools"])
+        session.start(
+            "await search_tools('x'); return (await tools.delete_user({user_id: 'x'}))[0]", ask=["search_tools"]
+        )
         blob = session.dump(KEY)
     with load(blob, office) as copy:
         assert copy.discovered_tools == ()
