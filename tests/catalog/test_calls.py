@@ -127,7 +127,10 @@ def test_a_tool_of_the_catalog_has_its_own_budget(office):
         for tool in ("get_weather", "send_email"):
             assert session.run(f"await tools.{tool}({{to: 'x'}}); return 1") == 1
             assert failure(session, f"await tools.{tool}({{to: 'x'}})")[0] == "ToolBudgetError"
-        assert session.run("await tools.delete_user({user_id: 'x'}); await tools.delete_user({user_id: 'x'}); return 1") == 1
+        assert (
+            session.run("await tools.delete_user({user_id: 'x'}); await tools.delete_user({user_id: 'x'}); return 1")
+            == 1
+        )
     with pytest.raises(ValueError, match="`tool_budgets` names 'sned_email'"):
         AgentSandbox([], tools_catalog=office, isolation="inline", tool_budgets={"sned_email": 1})
 
@@ -258,9 +261,7 @@ def test_python_functions_take_their_parameters_as_properties():
 
 def test_in_a_namespace_everything_is_there(office):
     with AgentSandbox({"now": lambda: "noon"}, tools_catalog=office, namespace="api", isolation="inline") as session:
-        code = (
-            "await api.search_tools('weather'); return [await api.now(), (await api.get_weather({city: 'x'}))[0], typeof tools]"
-        )
+        code = "await api.search_tools('weather'); return [await api.now(), (await api.get_weather({city: 'x'}))[0], typeof tools]"
         assert session.run(code) == ["noon", "get_weather", "undefined"]
         assert "`await api.search_tools" in failure(session, "await api.send_email({})")[1]
 
