@@ -16,7 +16,7 @@ from ..conftest import SETTINGS
 
 FOLDER = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
-FIELDS = {"status", "error_type", "error", "line", "result", "calls", "clean", "killed"}
+FIELDS = {"timeout", "status", "error_type", "error", "line", "result", "calls", "clean", "killed"}
 
 
 def load(path):
@@ -81,7 +81,11 @@ def test_attack(setting, name, siblings, kills, monkeypatch):
         neighbour.resume(neighbour.pending, None)
     neighbour.run("kept.length = 1")
     step = neighbour.start("kept.push(await t('?')); return kept")
-    limits = {"timeout": case.get("timeout", 10), "max_memory": case.get("memory", 128) << 20, "max_tool_calls": 2000}
+    limits = {
+        "timeout": expect.get("timeout", case.get("timeout", 10)),
+        "max_memory": case.get("memory", 128) << 20,
+        "max_tool_calls": 2000,
+    }
     with AgentSandbox({"t": t, "fail": fail}, **SETTINGS[setting], **limits) as session:
         session.run("let before = 1")
         result = session.execute(code)

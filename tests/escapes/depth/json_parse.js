@@ -1,2 +1,2 @@
-// {"expect": {"status": "Failed", "error_type": "RangeError"}, "engines": {"v8": {"status": "Succeeded", "result": "object"}}}
+// {"expect": {"status": "Failed", "error_type": "RangeError"}, "engines": {"v8": {"timeout": 20, "status": "Succeeded", "result": "object"}}}
 return typeof JSON.parse('['.repeat(1e5) + ']'.repeat(1e5))

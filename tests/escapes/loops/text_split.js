@@ -1,2 +1,2 @@
-// {"timeout": 0.15, "memory": 160, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}, "engines": {"v8": {"status": "Succeeded", "result": 1}}}
+// {"timeout": 0.15, "memory": 160, "expect": {"status": "Failed", "error_type": "RuntimeTimeout"}, "engines": {"v8": {"timeout": 20, "status": "Succeeded", "result": 1}}}
 return 'a'.repeat(4e6).split('a'.repeat(2e6) + 'b').length
