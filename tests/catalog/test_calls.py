@@ -335,3 +335,17 @@ def test_one_catalog_serves_many_sessions(office):
         assert one.discovered_tools == ("get_weather",)
         assert two.discovered_tools == ()
         assert two.execute("await tools.get_weather({})").error_type == "ToolNotDiscoveredError"
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_a_function_without_parameters_takes_an_empty_object_or_nothing(validate):
+    def noon() -> str:
+        """The time at noon."""
+        return "12:00"
+
+    with AgentSandbox({}, tools_catalog=[noon], isolation="inline", validate=validate) as session:
+        assert (
+            session.run("await describe_tool('noon'); return [await tools.noon(), await tools.noon({})]")
+            == ["12:00"] * 2
+        )
+        assert "has no `x`" in session.execute("await tools.noon({x: 1})").error

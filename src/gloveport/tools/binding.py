@@ -41,7 +41,7 @@ def bind_arguments(
         given.pop()
     if spec.schema_tool:
         properties = _one_object(spec, given, namespace)
-        if not spec.parameters:
+        if not spec.parameters and spec.readers is None:  # described by a schema, and not a function without parameters
             return [_checked(spec, properties, namespace) if validate else properties], {}
         given = _spread(spec, properties, namespace)
     else:
