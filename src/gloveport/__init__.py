@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .calls import CallInfo, CallLog, IdempotencyKey, LoggedCall, current_call
     from .egress.fetch import http_fetch
     from .errors import (
         CallOutcomeUnknownError,
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
         MemoryLimitExceeded,
         NotPausedError,
         PauseRequested,
+        PolicyError,
         PoolFull,
         ReplayDivergence,
         ResultTooLarge,
         RunCancelled,
+        RunDenied,
         RunError,
         RuntimeTimeout,
         SandboxUnavailableError,
@@ -65,7 +68,19 @@ if TYPE_CHECKING:
     from .tools.catalog import ToolCatalog
     from .tools.prompt import describe_tools
     from .tools.typescript import typescript_stubs
-    from .types import Done, ExecutionResult, Failed, RuntimeConfig, SchemaTool, Step, ToolCall
+    from .types import (
+        Allow,
+        Ask,
+        CallRequest,
+        Deny,
+        Done,
+        ExecutionResult,
+        Failed,
+        RuntimeConfig,
+        SchemaTool,
+        Step,
+        ToolCall,
+    )
 
 _HOMES = {
     "AgentSandbox": "host.sync",
@@ -79,15 +94,37 @@ _HOMES = {
     "describe_tools": "tools.prompt",
     "http_fetch": "egress.fetch",
     "typescript_stubs": "tools.typescript",
-    **dict.fromkeys(("Done", "ExecutionResult", "Failed", "RuntimeConfig", "SchemaTool", "Step", "ToolCall"), "types"),
+    **dict.fromkeys(
+        (
+            "Allow",
+            "Ask",
+            "CallRequest",
+            "Deny",
+            "Done",
+            "ExecutionResult",
+            "Failed",
+            "RuntimeConfig",
+            "SchemaTool",
+            "Step",
+            "ToolCall",
+        ),
+        "types",
+    ),
+    **dict.fromkeys(("CallInfo", "CallLog", "IdempotencyKey", "LoggedCall", "current_call"), "calls"),
 }
 
 __all__ = (
     "AgentSandbox",
+    "Allow",
+    "Ask",
     "AsyncAgentSandbox",
+    "CallInfo",
+    "CallLog",
     "CallOutcomeUnknownError",
+    "CallRequest",
     "CompileError",
     "DeadlockError",
+    "Deny",
     "Done",
     "EgressDeniedError",
     "EngineUnavailableError",
@@ -96,12 +133,14 @@ __all__ = (
     "GloveportError",
     "HttpFetchError",
     "HttpFetchTimeout",
+    "IdempotencyKey",
     "IsolatedRuntime",
     "JavaScriptError",
     "JournalError",
     "JournalTooLarge",
     "KeyRing",
     "LeaseLost",
+    "LoggedCall",
     "McpServerError",
     "McpToolError",
     "MemoryLimitExceeded",
@@ -109,12 +148,14 @@ __all__ = (
     "NetworkRules",
     "NotPausedError",
     "PauseRequested",
+    "PolicyError",
     "PoolFull",
     "PoolStats",
     "PooledSession",
     "ReplayDivergence",
     "ResultTooLarge",
     "RunCancelled",
+    "RunDenied",
     "RunError",
     "RuntimeConfig",
     "RuntimeTimeout",
@@ -142,6 +183,7 @@ __all__ = (
     "ValueCrossingError",
     "WorkerCrashed",
     "__version__",
+    "current_call",
     "describe_tools",
     "http_fetch",
     "typescript_stubs",

@@ -12,6 +12,7 @@
     │   ├── MemoryLimitExceeded (MemoryError)   the guest's memory limit
     │   ├── WorkerCrashed                       the worker died, or broke the protocol
     │   ├── RunCancelled                        the caller cancelled it
+    │   ├── RunDenied (PermissionError)         the policy ended it
     │   ├── DeadlockError                       the code waits for a promise that nothing can settle
     │   └── ResultTooLarge (ValueError)         `max_result_bytes`
     ├── JavaScriptError                         the guest's code threw, or does not compile
@@ -29,6 +30,7 @@
     │   ├── McpToolError                        an MCP tool reported an error; its text is for the model
     │   ├── McpServerError (ConnectionError)    an MCP server cannot be reached, or went away
     │   ├── CallOutcomeUnknownError             the host died after the call was begun
+    │   ├── PolicyError                         the policy failed, or did not give a decision
     │   └── PauseRequested                      a tool's way to hand its call out instead of answering it
     ├── ValueCrossingError (TypeError)          a value that cannot cross between Python and the guest
     ├── JournalError (ValueError)               a stored session that cannot be loaded
@@ -74,12 +76,14 @@ __all__ = (
     "MemoryLimitExceeded",
     "NotPausedError",
     "PauseRequested",
+    "PolicyError",
     "PoolFull",
     "ProtocolViolation",
     "RecordNotFound",
     "ReplayDivergence",
     "ResultTooLarge",
     "RunCancelled",
+    "RunDenied",
     "RunError",
     "RuntimeTimeout",
     "SandboxUnavailableError",
@@ -197,6 +201,12 @@ class RunCancelled(RunError):
     code = "cancelled"
 
 
+class RunDenied(RunError, PermissionError):
+    """The policy refused a call and ended the run with it, or refused more calls than one run may be refused."""
+
+    code = "run_denied"
+
+
 class DeadlockError(RunError):
     """The code waits for a promise that nothing can settle. The run itself completed; its state is kept."""
 
@@ -294,9 +304,19 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class ToolDeniedError(ToolError, PermissionError):
-    """The policy, or a person, refused the call."""
+    """The policy, or a person, refused the call. The text is the reason; the model reads it."""
 
     code = "tool_denied"
+    shown = True
+
+
+class PolicyError(ToolError):
+    """The policy raised something (`__cause__`), took longer than `tool_timeout`, or gave what is no decision; the call was denied.
+
+    Reported to the logger `gloveport`, by `session.events()`, and as `session.policy_error`; nothing of it reaches the guest.
+    """
+
+    code = "policy"
 
 
 class EgressDeniedError(ToolError, PermissionError):
@@ -339,6 +359,15 @@ class CallOutcomeUnknownError(ToolError):
     """The call was begun, and the host ended before it noted an answer: nobody can tell whether it happened. It is not repeated."""
 
     code = "call_outcome_unknown"
+    shown = True
+
+    def __init__(self, message: str = "", *, tool: str = "", call_id: int = 0, idempotency_key: str = "") -> None:
+        super().__init__(message)
+        self.tool = tool
+        """Its name, as it was given."""
+        self.call_id = call_id
+        self.idempotency_key = idempotency_key
+        """What the tool was given, if it asked for a key."""
 
 
 class PauseRequested(ToolError):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from .errors import PolicyError
+
 __all__ = (
     "CallEnded",
     "CallStarted",
@@ -16,6 +18,7 @@ __all__ = (
     "ConsoleTruncated",
     "Event",
     "EventsMissed",
+    "PolicyFailed",
     "RunEnded",
     "RunStarted",
 )
@@ -56,7 +59,7 @@ class ConsoleTruncated(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CallStarted(Event):
-    """The code called a tool, and may. The tool itself begins when its turn comes, or the call is handed out."""
+    """The code called a tool, and no budget forbids it. The tool itself begins when its turn comes, or the call is handed out."""
 
     call_id: int
     tool: str
@@ -71,7 +74,16 @@ class CallEnded(Event):
     ok: bool
     """Whether with a value; else with an error."""
     refused: bool = False
-    """The call was never made: a budget is spent, the tool was not found. It has no `CallStarted`."""
+    """The call was never made: a budget is spent, the tool was not found, the policy said no."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyFailed(Event):
+    """The policy failed; the call was denied."""
+
+    call_id: int
+    tool: str
+    error: PolicyError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

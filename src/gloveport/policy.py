@@ -64,6 +64,8 @@ class Limits:
     """Tool calls over the session's life."""
     tool_budgets: Mapping[str, int] = dataclasses.field(default_factory=dict[str, int])
     """Calls over the session's life of single tools, by name."""
+    run_budgets: Mapping[str, int] = dataclasses.field(default_factory=dict[str, int])
+    """Calls in one run of single tools, by name."""
     max_host_calls: int | None = None
     """Tool calls in one run."""
     max_inflight: int = MAX_INFLIGHT
@@ -79,8 +81,9 @@ class Limits:
         for name in ("max_tool_calls", "max_host_calls"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least=0)
-        for tool, limit in self.tool_budgets.items():
-            check_count(f"tool_budgets[{tool!r}]", limit, least=0)
+        for option in ("tool_budgets", "run_budgets"):
+            for tool, limit in getattr(self, option).items():
+                check_count(f"{option}[{tool!r}]", limit, least=0)
 
 
 def check_seconds(name: str, value: float | None, *, optional: bool = False) -> None:

@@ -11,9 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 __all__ = (
+    "Allow",
+    "Ask",
+    "CallRequest",
+    "Decision",
+    "Deny",
     "Done",
     "ExecutionResult",
     "Failed",
+    "Policy",
     "RuntimeConfig",
     "SchemaTool",
     "Step",
@@ -72,6 +78,67 @@ class ToolCall:
     """Positional arguments: data that the guest chose. Validate it, and show it as data."""
     call_id: int
     """Unique within the session's life, also across `dump` and `load`."""
+    reason: str | None = dataclasses.field(default=None, compare=False)
+    """Why the policy wants someone to be asked; `None` if it does not, or there is none."""
+    unknown: bool = dataclasses.field(default=False, compare=False)
+    """The tool may have run for it already, in a process that ended before it noted an answer. Find out before you answer it."""
+    idempotency_key: str = dataclasses.field(default="", compare=False, repr=False)
+    """The same whenever this very call is made (see `gloveport.calls`); for services that take one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Allow:
+    """A policy's decision: make the call."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Deny:
+    """A policy's decision: do not make the call. The code gets a `ToolDeniedError`; the call is not charged."""
+
+    reason: str = ""
+    """What the model reads. It is shown as it is, also with `redact_host_errors`."""
+    end_run: bool = False
+    """End the run, too: it is rolled back and fails with `RunDenied`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ask:
+    """A policy's decision: hand the call out to whoever drives the session (`ToolCall.reason`). Where nobody can be asked (`run`,
+    `execute`) the code gets a `ToolDeniedError`."""
+
+    reason: str = ""
+    """What the person reads."""
+
+
+Decision = Allow | Deny | Ask | Literal["allow", "deny", "ask"] | tuple[Literal["allow", "deny", "ask"], str]
+"""What a policy gives. Anything else counts as a mistake of the policy, and as a denial."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CallRequest:
+    """What a policy is asked about: a call that was neither charged nor made yet."""
+
+    name: str
+    """The tool's name, as it was given."""
+    args: tuple[Any, ...]
+    """Positional arguments (one object for a schema tool): data that the guest chose."""
+    call_id: int
+    """As in `ToolCall`."""
+    run: int
+    """The run's number in its session, from 1."""
+    session_id: str
+    annotations: Mapping[str, Any]
+    """What is said of the tool, such as `{"readOnlyHint": True}` (MCP); empty if nothing is. As trustworthy as whoever said it."""
+    calls_made: int
+    """Calls that were charged to the session so far."""
+    calls_remaining: int | None
+    """Calls that are left for this tool now, whichever budget is the tightest; `None` without a limit."""
+    idempotency_key: str
+    """As in `ToolCall`."""
+
+
+Policy = Callable[[CallRequest], Any]
+"""Gives a `Decision`, or an awaitable of one. See `gloveport.policies`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from ..calls import CallInfo
+
 __all__ = (
     "Answer",
     "Await",
@@ -19,13 +21,16 @@ __all__ = (
     "Compiled",
     "Dump",
     "GuestCommand",
+    "Judge",
     "Launch",
     "LinkLost",
     "Load",
+    "Note",
     "OpenCall",
     "Persist",
     "Release",
     "Replay",
+    "Ruling",
     "Retrace",
     "Step",
 )
@@ -57,6 +62,24 @@ class OpenCall(msgspec.Struct):
     """Kept for whoever drives the session with `start` and `resume`."""
     started: bool = False
     """A store was told that its tool is about to be run."""
+    undecided: bool = False
+    """Nobody decided yet whether it is made; it is not charged."""
+    reason: str | None = None
+    """Why the policy wants someone to be asked."""
+    unknown: bool = False
+    """A log says that its tool began for it before, and not how it ended."""
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """What a policy decided about a call."""
+
+    kind: Literal["allow", "deny", "ask"]
+    reason: str = ""
+    end_run: bool = False
+    name: str = "ToolDeniedError"
+    """The name of the error that a denial is for the guest."""
+    error: BaseException | None = None
+    """Why the policy failed."""
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -70,6 +93,8 @@ class Answer(msgspec.Struct, gc=False):
     """The tool raised something that is not an answer: `SystemExit`, `KeyboardInterrupt`, a cancellation."""
     pause: bool = False
     """The tool raised `PauseRequested`: hold the call instead of answering it."""
+    ruling: Ruling | None = None
+    """This is no answer of a tool, but what a policy decided after a while."""
 
 
 class Awaited(msgspec.Struct, gc=False):
@@ -160,6 +185,25 @@ class Launch:
     """Start the real tool for a call; its answer comes from `Await`. → `None`"""
 
     call: OpenCall
+    info: CallInfo
+
+
+@dataclasses.dataclass(slots=True)
+class Judge:
+    """Ask the policy about a call. → `(Ruling, seconds)`; `(None, seconds)`: the ruling comes from `Await`."""
+
+    call: OpenCall
+    info: CallInfo
+    calls_made: int
+    calls_remaining: int | None
+
+
+@dataclasses.dataclass(slots=True)
+class Note:
+    """Tell the call log that these calls begin, or what they were answered with. → `None`, or throws what the log raises."""
+
+    started: Sequence[CallInfo] = ()
+    answered: Sequence[tuple[CallInfo, bool, bytes]] = ()
 
 
 @dataclasses.dataclass(slots=True)
@@ -186,5 +230,5 @@ class Cancel:
 
 GuestCommand = Step | Replay | Retrace | Dump | Load
 """What goes to the guest."""
-Command = Compile | Boot | GuestCommand | Release | Launch | Await | Persist | Cancel
+Command = Compile | Boot | GuestCommand | Release | Judge | Launch | Note | Await | Persist | Cancel
 CommandResult = Any

@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from ..calls import LoggedCall
 from ..errors import (
     GloveportError,
     ImageError,
@@ -62,7 +63,9 @@ class DurableSession:
         self.has_images = identity.engine == "wasm"
         """Whether the heap can be saved as it is. If not, the session is its history: every run is replayed in a fresh guest."""
         self.limits = limits
-        self.budget = Budget(limits.max_tool_calls, tool_limits=dict(limits.tool_budgets))
+        self.budget = Budget(
+            limits.max_tool_calls, tool_limits=dict(limits.tool_budgets), run_limits=dict(limits.run_budgets)
+        )
         self.runs: int = 0
         self.lost_runs: int = 0
         self.closed = False
@@ -75,6 +78,10 @@ class DurableSession:
         self.issued: set[str] = set()
         """Names of errors that the host gave to the guest, which may therefore come back from it."""
         self.discovery = Discovery(catalog)
+        self.logged: dict[str, LoggedCall] = {}
+        """What a log knows of calls that this session has not made, by key: the process died that made them."""
+        self.counted: set[str] = set()
+        """Keys of those of them that were charged by a load."""
         opened = wire.open_request(
             clock_ms=identity.clock_ms,
             seed=identity.seed,
@@ -290,6 +297,7 @@ class DurableSession:
             saved_run,
             records,
             dict(self.discovery.found),
+            sorted(self.counted),
         )
 
     def _journal_bytes(self) -> bytes:
@@ -343,7 +351,9 @@ class DurableSession:
         run.owed = part.owed
         for call in run.open.values():
             call.held = call.held or call.id in part.held
-            call.started = (call.started or call.id in part.started) and not call.held
+            call.reason = part.held.get(call.id, call.reason)
+            call.started = part.started.get(call.id, call.started)
+        run.leave_undecided(part.undecided)
         if isinstance(part.end, EndedRun):
             if run.digest.value != part.end.digest or run.finished is None:
                 self._diverged()
@@ -402,6 +412,7 @@ class DurableSession:
         self.runs, self.lost_runs = saved.runs, saved.lost_runs
         self.last_call, self.ids_lost, self.issued = saved.last_call, saved.ids_lost, set(saved.issued)
         self.discovery.found = dict(saved.discovered)
+        self.counted = set(saved.counted)
         self.journal = None
         if saved.journal is not None:
             self.journal = Journal(self.limits.max_journal_bytes, committed(saved.journal))
@@ -470,7 +481,9 @@ class DurableSession:
 
     def branch(self, saved: SavedSession, *, session_id: str, calls: int | None) -> SavedSession:
         """A saved state for a fork: its own id, and a share of what is left of the budget."""
-        return msgspec.structs.replace(saved, session=session_id, budget=self.budget.split(calls), lost_runs=0)
+        return msgspec.structs.replace(
+            saved, session=session_id, budget=self.budget.split(calls), lost_runs=0, counted=[]
+        )
 
     def reseed(self, seed: int) -> Steps:
         """Start a new random stream in this (forked) session."""

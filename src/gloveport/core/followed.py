@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..errors import NotPausedError, RunCancelled, ValueCrossingError
 from ..types import ToolCall
 from .commands import Answer, Cancel, OpenCall, Release
@@ -25,6 +27,7 @@ class FollowedSession(Session):
         return (yield from self._guard(self._take_up(self.run, answers), self._go_on))
 
     def _take_up(self, run: Run, answers: list[Answer]) -> Steps:
+        self.take_over(run)
         yield from self.revive()
         owed, run.owed = run.owed, []
         for call_id in settled_calls(owed):
@@ -57,6 +60,8 @@ class FollowedSession(Session):
     def step_of(self, call: OpenCall) -> ToolCall:
         """An open call as whoever drives the session sees it."""
         try:
-            return self._tool_call(call)
+            step = self._tool_call(call)
         except ValueCrossingError:
-            return ToolCall(self.tool(call.name).name, (), call.id + self.ids_lost)
+            info = self.call_info(call)
+            step = ToolCall(info.name, (), info.call_id, call.reason, idempotency_key=info.idempotency_key)
+        return dataclasses.replace(step, unknown=True) if call in self.unknown_calls else step

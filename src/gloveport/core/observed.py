@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .. import events
+from ..errors import PolicyError
 from ..policy import Limits
 from ..types import Done, Failed
 from ..wire import messages as wire
+from .commands import OpenCall
 from .discovery import CatalogTools, ToolInfo
 from .durable import DurableSession
 from .outcome import clean, stream_name
@@ -59,6 +61,17 @@ class ObservedSession(DurableSession):
                 tell(events.CallStarted, run.number, call_id, self.tool(message.n).name)
             else:
                 tell(events.CallEnded, run.number, call_id, clean(self.tool(message.n).name)[:200], False, True)
+
+    def tell_refused(self, run: Run, call: OpenCall) -> None:
+        """A call was refused after all."""
+        if self.tell is not None:
+            tool = clean(self.tool(call.name).name)[:200]
+            self.tell(events.CallEnded, run.number, call.id + self.ids_lost, tool, False, True)
+
+    def tell_policy_failed(self, run: Run, call: OpenCall, error: PolicyError) -> None:
+        """The policy failed."""
+        if self.tell is not None:
+            self.tell(events.PolicyFailed, run.number, call.id + self.ids_lost, self.tool(call.name).name, error)
 
     def tell_answered(self, run: Run, call_id: int, tool: str, ok: bool) -> None:
         """A call was answered."""

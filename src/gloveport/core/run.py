@@ -63,6 +63,13 @@ class Run:
         """What the compiler made, for the places of errors; a restored run does not have it."""
         self.ask: frozenset[str] | None = None
         """Tools whose calls are handed out; `None`: all of them. The real tools answer the others."""
+        self.judged = False
+        """Whether each call has to be decided about, before it is charged."""
+        self.undecided: deque[OpenCall] = deque()
+        """Open calls that nobody decided about, and nobody was asked about yet."""
+        self.can_ask = True
+        """Whether a call can be handed out."""
+        self.denied = 0
         self.trail: Trail | None = None
         self.owed: list[bytes] = []
         """Requests with answers that a store was told of and the guest was not, because the host died in between."""
@@ -112,7 +119,7 @@ class Run:
         console: Callable[[str, str], None] | None,
         observe: Callable[[Message, str | None], None] | None = None,
     ) -> None:
-        """Take in the messages of a step. `admit(tool)` charges a call, or says why it is refused.
+        """Take in the messages of a step. `admit(tool)` charges a call (unless it is to be `judged`), or says why it is refused.
 
         `observe` is told of each message, with the line that became of a console call; not of calls that are refused.
         """
@@ -169,10 +176,48 @@ class Run:
         if refusal is not None:
             self.refused.append((message.id, refusal))
             return
-        self.charged[message.n] = self.charged.get(message.n, 0) + 1
-        call = OpenCall(message.id, message.n, bytes(message.a), message.f)
+        call = OpenCall(message.id, message.n, bytes(message.a), message.f, undecided=self.judged)
         self.open[call.id] = call
+        if self.judged:
+            self.undecided.append(call)
+        else:
+            self.charged[message.n] = self.charged.get(message.n, 0) + 1
+            self.waiting.append(call)
+
+    # ── calls that are decided about ─────────────────────────────────────────────────────────────────────────────────
+
+    def asked(self, call: OpenCall) -> None:
+        """The policy takes its time about a call; it counts as under way."""
+        call.handed = True
+        self.in_flight += 1
+
+    def decided(self, call: OpenCall) -> None:
+        """It gave its decision."""
+        if call.handed:
+            call.handed = False
+            self.in_flight -= 1
+
+    def accept(self, call: OpenCall) -> None:
+        """The call was charged and may be made, in its turn."""
+        call.undecided = False
+        self.charged[call.name] = self.charged.get(call.name, 0) + 1
         self.waiting.append(call)
+        if len(self.waiting) > 1 and self.waiting[-2].id > call.id:  # a later call was decided about sooner
+            self.waiting = deque(sorted(self.waiting, key=lambda waiting: waiting.id))
+
+    def reject(self, call: OpenCall, refusal: Refusal) -> None:
+        """The call is not made."""
+        del self.open[call.id]
+        self.refused.append((call.id, refusal))
+
+    def leave_undecided(self, calls: Container[int]) -> None:
+        """Of the open calls these and no others are not decided about, and so not charged."""
+        for call in self.open.values():
+            undecided = call.id in calls
+            if undecided != call.undecided:
+                self.charged[call.name] = self.charged.get(call.name, 0) + (-1 if undecided else 1)
+                call.undecided = undecided
+        self.hand_back()
 
     # ── who works on which call ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,7 +262,8 @@ class Run:
         self.busy.clear()
         for call in self.open.values():
             call.handed = False
-        self.waiting = deque(self.open.values())
+        self.waiting = deque(call for call in self.open.values() if not call.undecided)
+        self.undecided = deque(call for call in self.open.values() if call.undecided)
 
     def records(self) -> list[Record]:
         """What was asked so far, for the journal."""

@@ -48,6 +48,8 @@ class Identity(msgspec.Struct, frozen=True):
     bootstrap: str | None
     engine: str = "wasm"
     catalog: CatalogIdentity | None = None
+    judged: bool = False
+    """A policy decides about its calls; it does not load without one."""
 
 
 class TailRun(msgspec.Struct):
@@ -106,6 +108,8 @@ class SavedSession(msgspec.Struct):
     journal: bytes | None = None
     discovered: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """Tools of the catalog that were found: JavaScript name to the name it was given."""
+    counted: list[str] = msgspec.field(default_factory=list[str])
+    """Keys of calls that a log knew of and that were charged by a load, in case the session makes them again."""
 
 
 _encoder = msgspec.msgpack.Encoder()

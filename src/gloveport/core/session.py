@@ -13,7 +13,7 @@ as much to replay or has grown large.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
@@ -57,7 +57,8 @@ from .commands import (
 )
 from .discovery import CatalogTools, Refusal, ToolInfo
 from .durable import Steps, request_parts
-from .observed import ObservedSession
+from .judged import Abandoned as _Abandoned
+from .judged import JudgedSession
 from .outcome import Output, clean, failed, guest_error, json_size
 from .plain import AsWritten, declares, is_plain
 from .run import Run
@@ -71,13 +72,6 @@ _BUSY_WAIT_READS: Final = 1000
 """A run that read the clock that often before its time was up was waiting for it."""
 
 
-class _Abandoned(Exception):
-    """A run is over on the host's side; carries the error to report."""
-
-    def __init__(self, error: GloveportError) -> None:
-        self.error = error
-
-
 class _Fatal(Exception):
     """A tool raised what is not an answer; the session stays paused at that call."""
 
@@ -85,7 +79,7 @@ class _Fatal(Exception):
         self.error = error
 
 
-class Session(ObservedSession):
+class Session(JudgedSession):
     """The state machine. Methods that return `Steps` are generators for a driver; the others decide at once."""
 
     def __init__(
@@ -102,10 +96,11 @@ class Session(ObservedSession):
         super().__init__(session_id, identity, limits, tools, catalog)
         names = {tool.name for tool in tools.values()}
         if catalog is not None:
-            names.update(filter(catalog.covers, self.budget.tool_limits))
+            names.update(filter(catalog.covers, (*self.budget.tool_limits, *self.budget.run_limits)))
         unknown = self.budget.covers(dict.fromkeys(names))
         if unknown is not None:
-            raise ValueError(f"`tool_budgets` names {unknown!r}, which is not a tool of this session")
+            option = "tool_budgets" if unknown in self.budget.tool_limits else "run_budgets"
+            raise ValueError(f"`{option}` names {unknown!r}, which is not a tool of this session")
         self.window = 1 if sequential else limits.max_inflight
         self.console = console
         self.plain_first = True
@@ -165,7 +160,7 @@ class Session(ObservedSession):
     def execute(self, source: str, *, script: bool = False) -> Steps:
         """Run to the end with the real tools. As a `script` it gives the value of its last expression. → `Done | Failed`"""
         self.check_idle()
-        return (yield from self._guard(self._begin(source, frozenset(), script), self._work))
+        return (yield from self._guard(self._begin(source, frozenset(), script, can_ask=False), self._work))
 
     def start(self, source: str, ask: frozenset[str] | None = None) -> Steps:
         """Run to the first tool call, or with `ask` to the first call that is held. → `ToolCall | Done | Failed`"""
@@ -230,10 +225,10 @@ class Session(ObservedSession):
         self.tell_ended(run, end)
         return end
 
-    def _begin(self, source: str, ask: frozenset[str] | None, script: bool = False) -> Steps:
+    def _begin(self, source: str, ask: frozenset[str] | None, script: bool = False, *, can_ask: bool = True) -> Steps:
         self._expired = None
         if self.plain_first and not script and is_plain(source) and (self.has_images or not declares(source)):
-            run = yield from self._begin_plain(source, ask)
+            run = yield from self._begin_plain(source, ask, can_ask)
             if run is not None:
                 return run
         try:
@@ -241,23 +236,24 @@ class Session(ObservedSession):
         except CompileError as error:
             return failed(self._syntax_error(error, source), None)
         yield from self.revive()
-        run = self._new_run(source, ask, compiled)
+        run = self._new_run(source, ask, compiled, can_ask)
         self.tell_started(run)
         request = wire.run_request(run.number, Output.guest_cap(self.limits.max_output_bytes), compiled.code)
         yield from self._step(run, request)
         return run
 
-    def _new_run(self, source: str, ask: frozenset[str] | None, compiled: Compiled) -> Run:
+    def _new_run(self, source: str, ask: frozenset[str] | None, compiled: Compiled, can_ask: bool) -> Run:
         self.runs += 1
         self.discovery.begin_run()
         run = self.run = Run(self.runs, source, self.limits, self.last_call, has_images=self.has_images)
         run.ask, run.compiled, run.trail = ask, compiled, self.trail
+        self.take_over(run, can_ask=can_ask)
         return run
 
-    def _begin_plain(self, source: str, ask: frozenset[str] | None) -> Steps:
+    def _begin_plain(self, source: str, ask: frozenset[str] | None, can_ask: bool) -> Steps:
         """Two context switches less than with the compiler. → `Run`, or `None`: the guest leaves it to the compiler"""
         yield from self.revive()
-        run = self._new_run(source, ask, AsWritten(source))
+        run = self._new_run(source, ask, AsWritten(source), can_ask)
         request = wire.plain_request(run.number, Output.guest_cap(self.limits.max_output_bytes), source)
         reply = yield Step(request, run.time_left)
         if reply.status == wire.OK and reply.output == wire.NOT_PLAIN:
@@ -284,6 +280,7 @@ class Session(ObservedSession):
         if run.pause_left < 0:
             self._over_pause()
         answer.call_id -= self.ids_lost
+        self.take_over(run)
         yield from self.revive()
         yield from self._settle(run, [answer], 0.0, given=True)
         return run
@@ -297,6 +294,9 @@ class Session(ObservedSession):
             yield from self._refuse(run)
             if run.finished is not None:
                 return (yield from self._finish(run))
+            yield from self.judge_all(run)
+            if run.refused:
+                continue
             step = yield from self._hand_out(run)
             if step is not None:
                 return step
@@ -318,7 +318,15 @@ class Session(ObservedSession):
             yield from self._refuse(run)
             if run.finished is not None:
                 return (yield from self._finish(run))
+            waited += yield from self.judge(run)
+            if run.refused:
+                continue
             yield from self._launch(run)
+            known = self.known_answers(run)
+            if known:
+                yield from self._settle(run, known, waited)
+                waited = 0.0
+                continue
             if not run.in_flight:  # every open call is held: nothing but an answer from outside goes on
                 step = yield from self._hand_out(run)
                 if step is not None:
@@ -329,10 +337,12 @@ class Session(ObservedSession):
             got: Awaited = yield Await(patience if timer is None else min(timer, patience))
             run.paused += got.elapsed
             waited += got.elapsed
-            if got.answers:
-                yield from self._check_fatal(run, got.answers)
-                yield from self._settle(run, got.answers, waited)
+            if answers := self.take_rulings(run, got.answers):
+                yield from self._check_fatal(run, answers)
+                yield from self._settle(run, answers, waited)
                 waited = 0.0
+            elif got.answers:
+                continue
             elif run.pause_left <= 0:
                 self._over_pause()
             else:
@@ -348,8 +358,10 @@ class Session(ObservedSession):
                 call.started = True
             self.trail.started([call.id for call in calls])
             yield Persist()  # before any of them runs: it must not happen twice unnoticed
+        yield from self.note_started(calls)
         for call in calls:
-            yield Launch(call)
+            if not self.is_known(call):
+                yield Launch(call, self.call_info(call))
 
     def _sequential(self, js_name: str) -> bool:
         return self.tool(js_name).sequential
@@ -359,11 +371,6 @@ class Session(ObservedSession):
         if run.idle is None or run.idle.timer is None:
             return None
         return max(_MIN_TICK, run.idle.timer / 1000 - waited)
-
-    def _over_pause(self) -> NoReturn:
-        raise _Abandoned(
-            RuntimeTimeout(f"the run waited for tools longer than max_pause ({self.limits.max_pause:g} s)")
-        )
 
     def _check_fatal(self, run: Run, answers: list[Answer]) -> Steps:
         fatal = next((answer for answer in answers if answer.fatal is not None), None)
@@ -383,6 +390,7 @@ class Session(ObservedSession):
 
     def _settle(self, run: Run, answers: list[Answer], waited: float, *, given: bool = False) -> Steps:
         requests: list[bytes] = []
+        yield from self.note_answered(run, answers)
         for answer in answers:
             if answer.pause:
                 run.hold(answer.call_id)
@@ -416,9 +424,9 @@ class Session(ObservedSession):
                 payload = encode({"name": refusal.name, "message": refusal.text})
                 requests.append(wire.answer_request(0.0, call_id, False, payload))
                 self.issued.add(refusal.name)
+            run.refused, refused = [], run.refused
             if self.trail is not None:
-                self.trail.refused([call_id for call_id, _ in run.refused])
-            run.refused = []
+                self.trail.refused([call_id for call_id, _ in refused])
             yield from self._steps(run, requests)
 
     def _issue(self, payload: bytes) -> None:
@@ -476,7 +484,7 @@ class Session(ObservedSession):
                 run.output.end(message)
             elif isinstance(message, wire.Call):  # made just before the end: charged, never answered
                 run.last_call = max(run.last_call, message.id)
-                if self._admit(message.n) is None:
+                if self._admit(message.n) is None and not run.judged:
                     run.charged[message.n] = run.charged.get(message.n, 0) + 1
 
     def _keep_last(self, lost: LinkLost) -> None:
@@ -497,18 +505,15 @@ class Session(ObservedSession):
             if unknown is not None:  # it is charged for nothing
                 return unknown
         # To have been found is necessary and not sufficient: what follows decides about every call alike.
-        run, most = self.run, self.limits.max_host_calls
-        if run is not None and most is not None and sum(run.charged.values()) >= most:
-            return Refusal("ToolBudgetError", f"no tool call is left in this run: `max_host_calls` allows {most}")
-        over = self.budget.charge(self.tool(js_name).name)
-        return None if over is None else Refusal("ToolBudgetError", over)
+        return self.charge(js_name)
 
     def _tool_call(self, call: OpenCall) -> ToolCall:
         arguments = decode_arguments(call.args, call.flags)
         while arguments and arguments[-1] is UNDEFINED:
             arguments.pop()
         plain = tuple(None if item is UNDEFINED else item for item in arguments)
-        return ToolCall(self.tool(call.name).name, plain, call.id + self.ids_lost)
+        info = self.call_info(call)
+        return ToolCall(info.name, plain, info.call_id, call.reason, call.unknown, info.idempotency_key)
 
     def _why_stopped(self, run: Run, status: int) -> RunError:
         if status == wire.OUT_OF_MEMORY:

@@ -49,7 +49,7 @@ class Asked(msgspec.Struct, array_like=True, tag="A", frozen=True):
 
 
 class Refused(msgspec.Struct, array_like=True, tag="F", frozen=True):
-    """Calls that were over budget."""
+    """Calls that were not made: over budget, or denied."""
 
     calls: list[int]
 
@@ -61,9 +61,10 @@ class Started(msgspec.Struct, array_like=True, tag="S", frozen=True):
 
 
 class Held(msgspec.Struct, array_like=True, tag="H", frozen=True):
-    """A call whose tool did nothing but ask that it is handed out."""
+    """A call that is handed out: its tool did nothing but ask for that, or the policy did."""
 
     call: int
+    reason: str | None = None
 
 
 class Reached(msgspec.Struct, array_like=True, tag="R", frozen=True):
@@ -72,6 +73,8 @@ class Reached(msgspec.Struct, array_like=True, tag="R", frozen=True):
     used_ns: int
     paused: float
     digest: bytes
+    undecided: list[int] = []
+    """Open calls that were neither charged nor refused at that moment."""
 
 
 class Waits(msgspec.Struct, array_like=True, tag="W", frozen=True):
@@ -168,19 +171,20 @@ class Trail:
     def reached(self, run: Run) -> None:
         """The run came to where it is now."""
         if not self._announced:
-            self._records.append(Reached(run.used_ns, run.paused, run.digest.value))
+            undecided = [call.id for call in run.open.values() if call.undecided]
+            self._records.append(Reached(run.used_ns, run.paused, run.digest.value, undecided))
 
     def refused(self, calls: list[int]) -> None:
-        """These calls are over budget."""
+        """These calls are not made."""
         self._records.append(Refused(calls))
 
     def started(self, calls: list[int]) -> None:
         """The tools of these calls will be run."""
         self._records.append(Started(calls))
 
-    def held(self, call: int) -> None:
+    def held(self, call: int, reason: str | None = None) -> None:
         """That call is handed out instead."""
-        self._records.append(Held(call))
+        self._records.append(Held(call, reason))
 
     def waits(self, since: float) -> None:
         """The run is paused."""
@@ -212,14 +216,20 @@ class Part(msgspec.Struct):
     """Its beginning is in the trail; else it was under way in the dump."""
     requests: list[bytes] = []
     refused: set[int] = msgspec.field(default_factory=set[int])
-    started: set[int] = msgspec.field(default_factory=set[int])
-    held: set[int] = msgspec.field(default_factory=set[int])
+    started: dict[int, bool] = msgspec.field(default_factory=dict[int, bool])
+    """What was said last: the tool begins, or the call is handed out instead."""
+    held: dict[int, str | None] = msgspec.field(default_factory=dict[int, str | None])
     reached: Reached | None = None
     """The last place that is known. What was asked after it was not asked yet when the host died."""
     position: int = 0
     """How many of the requests lead there."""
     waits: float | None = None
     end: Ended | Lost | None = None
+
+    @property
+    def undecided(self) -> set[int]:
+        """Open calls that nobody decided about, as far as is known."""
+        return set(self.reached.undecided) if self.reached is not None else set()
 
     @property
     def done(self) -> list[bytes]:
@@ -271,9 +281,10 @@ def _note(part: Part, record: TrailRecord) -> None:
     elif isinstance(record, Refused):
         part.refused.update(record.calls)
     elif isinstance(record, Started):
-        part.started.update(record.calls)
+        part.started.update(dict.fromkeys(record.calls, True))
     elif isinstance(record, Held):
-        part.held.add(record.call)
+        part.held[record.call] = record.reason
+        part.started[record.call] = False
     elif isinstance(record, Waits):
         part.waits = record.since
     elif isinstance(record, (Ended, Lost)):

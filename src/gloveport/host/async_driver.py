@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from ..core.commands import Await, Awaited, Boot, Compile, Persist
+from ..core.commands import Await, Awaited, Boot, Compile, Judge, Note, Persist
 from ..tools.bridge import Prepared
 from .driver import GUEST_COMMANDS
+from .log import note_to
 from .task_calls import TaskCalls
 from .task_trip import TaskTrip, in_own_context
 
@@ -57,6 +58,10 @@ class AsyncDriver(TaskCalls):
             return await self.wait(command.timeout)
         if kind is Persist and self.persist is not None:
             return await self.persist(command)
+        if kind is Judge:
+            return self.judge(command)
+        if kind is Note:
+            return None if self.call_log is None else await note_to(self.call_log, command)
         if kind is Compile:
             return await self.compiler.compile_async(command.source, script=command.script)
         if kind is Boot:

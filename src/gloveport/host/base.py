@@ -10,21 +10,34 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
 from .._version import __version__
 from ..core.commands import Answer
 from ..core.saved import CatalogIdentity, SavedSession, decode_saved, encode_saved
 from ..core.seal import SealingKey, seal, unseal
 from ..core.session import Session
-from ..errors import JournalError, JournalTooLarge, SessionBusyError, StaleStepError
+from ..errors import (
+    CallOutcomeUnknownError,
+    JournalError,
+    JournalTooLarge,
+    PolicyError,
+    SessionBusyError,
+    StaleStepError,
+    ToolError,
+)
 from ..policy import Limits
 from ..telemetry import Span, span
+from ..tools.bridge import Prepared
 from ..tools.prompt import describe_specs
 from ..tools.typescript import stubs_of
 from ..types import Done, Failed, Step, ToolCall
+from ..wire.messages import SURROGATES
+from ..wire.values import decode
+from .desk import PolicyDesk
 from .driver import Driver
 from .events import EventHub, EventStream
+from .log import raise_unknown, take_in
 from .options import Clock, Options, SessionOptions, Tools, build_options
 from .reaper import pause_reaper
 
@@ -32,6 +45,7 @@ __all__ = ("BaseSandbox",)
 
 _MIB = 1024 * 1024
 _UNSET: Any = object()
+OnUnknown = Literal["raise", "ask"] | Callable[[ToolCall], Any]
 D = TypeVar("D", bound=Driver)
 
 
@@ -84,6 +98,7 @@ class BaseSandbox(Generic[D]):
             catalog=options.catalog,
         )
         self._driver = self._make_driver(options)
+        self._take_policy(options)
         self._use = threading.Lock()
         self._hub: EventHub | None = None
         self._paused_at = 0.0
@@ -91,6 +106,14 @@ class BaseSandbox(Generic[D]):
 
     def _make_driver(self, options: Options) -> D:
         raise NotImplementedError
+
+    def _take_policy(self, options: Options) -> None:
+        core, driver = self._core, self._driver
+        if options.policy is not None:
+            core.has_policy, driver.desk = True, PolicyDesk(options.policy, options.bridge)
+        core.logs_calls, driver.call_log = options.call_log is not None, options.call_log
+        if callable(options.on_unknown):
+            core.can_find_out, options.bridge.find_out = True, options.on_unknown
 
     # ── what needs no waiting ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,6 +131,25 @@ class BaseSandbox(Generic[D]):
     def calls_remaining(self) -> int | None:
         """Tool calls that are left of `max_tool_calls`; `None` without a limit."""
         return self._core.budget.remaining
+
+    @property
+    def calls_remaining_by_tool(self) -> dict[str, int]:
+        """Calls that are left of each tool with a budget of its own, by name; `max_tool_calls` included. While paused, in this run."""
+        return self._core.remaining_by_tool()
+
+    @property
+    def policy_error(self) -> PolicyError | None:
+        """Why the policy failed the last time it did; `None` if it never has in this process."""
+        return self._core.policy_error
+
+    @property
+    def unknown_calls(self) -> tuple[ToolCall, ...]:
+        """Calls that may have been made or not, as far as `call_log` knows: those that are pending, and those that a process made after
+        this session was saved. Of the latter the arguments are not known (`args` is empty)."""
+        core = self._core
+        pending = core.pending
+        unmade = (ToolCall(c.name, (), c.call_id, None, True, c.idempotency_key) for c in core.unmade)
+        return (*((pending,) if pending is not None and pending.unknown else ()), *unmade)
 
     @property
     def clock(self) -> dt.datetime:
@@ -297,6 +339,44 @@ class BaseSandbox(Generic[D]):
         if step.name not in self.tool_names and step.name not in self.discovered_tools:
             raise StaleStepError(f"`{step.name}` is not a tool of this session")
 
+    def _to_call(self, step: ToolCall, again: bool) -> Prepared:
+        """What to do for a step; raises `CallOutcomeUnknownError` where that cannot be known."""
+        self._check_call(step)
+        core, bridge = self._core, self._driver.bridge
+        info, opened = core.info_of(step), core.open_call(step)
+        if again or not (step.unknown or (opened is not None and opened.unknown)):
+            return bridge.prepare_step(step, info)
+        if bridge.find_out is None:
+            raise CallOutcomeUnknownError(
+                f"call {step.call_id} of `{step.name}` was begun before, and nobody knows whether it happened: find out and "
+                "resume() with what you know, or call(step, again=True) if it may happen twice",
+                tool=step.name,
+                call_id=step.call_id,
+                idempotency_key=info.idempotency_key,
+            )
+        return bridge.prepare_unknown(step, info)
+
+    def _known_answer(self, step: ToolCall) -> Answer | None:
+        """The answer that the log knows for a pending call."""
+        known = self._core.known.get(step.call_id)
+        if known is None or self._core.open_call(step) is None:
+            return None
+        return Answer(step.call_id, bool(known.ok), known.answer or b"")
+
+    @staticmethod
+    def _given(answer: Answer) -> Any:
+        value: Any = decode(answer.payload, SURROGATES if b"\\u" in answer.payload else 0)
+        if answer.ok:
+            return value
+        raise ToolError(f"the tool failed when it ran: {value['name']}: {value['message']}")
+
+    def _take_log(self, calls: Any) -> None:
+        """What the log knows after a load; raises `CallOutcomeUnknownError` unless `on_unknown` allows for it."""
+        if calls is not None:
+            take_in(self._core, calls)
+        if self._options.on_unknown == "raise":
+            raise_unknown(self._core)
+
     def _sealed(self, saved: SavedSession, key: SealingKey, associated_data: bytes) -> bytes:
         blob = seal(encode_saved(saved), key, associated_data)
         most = self._options.limits.max_journal_bytes
@@ -321,9 +401,12 @@ class BaseSandbox(Generic[D]):
         max_pause: float,
         max_journal_bytes: int,
         associated_data: bytes,
+        on_unknown: OnUnknown,
         options: SessionOptions,
     ) -> tuple[Self, SavedSession]:
         """Authenticate, decode and check; nothing is started yet."""
+        if on_unknown not in ("raise", "ask") and not callable(on_unknown):
+            raise ValueError(f"`on_unknown` must be 'raise', 'ask' or a function, not {on_unknown!r}")
         saved = decode_saved(unseal(blob, key, associated_data, max_bytes=max_journal_bytes))
         built = build_options(
             tools,
@@ -340,9 +423,13 @@ class BaseSandbox(Generic[D]):
         )
         _check_identity(saved, built)
         limits = dataclasses.replace(
-            built.limits, max_tool_calls=saved.budget.limit, tool_budgets=saved.budget.tool_limits
+            built.limits,
+            max_tool_calls=saved.budget.limit,
+            tool_budgets=saved.budget.tool_limits,
+            run_budgets=saved.budget.run_limits,
         )
-        return cls._made(built.with_identity(saved.identity, limits)), saved
+        options_of_it = dataclasses.replace(built.with_identity(saved.identity, limits), on_unknown=on_unknown)
+        return cls._made(options_of_it), saved
 
     @classmethod
     def _made(cls, options: Options) -> Self:
@@ -379,6 +466,10 @@ def _check_identity(saved: SavedSession, built: Options) -> None:
         )
     if built.identity.bootstrap is not None and built.identity.bootstrap != saved.identity.bootstrap:
         raise JournalError("the session was made with another bootstrap; load it with the same, or leave it out")
+    if saved.identity.judged and not built.identity.judged:
+        raise JournalError(
+            "the session was made with a policy: load it with one (`policy=`); `policies.allow_all()` does without"
+        )
     if saved.identity.engine != built.identity.engine:
         raise JournalError(f"the session was made with engine={saved.identity.engine!r}; load it with the same")
 

@@ -7,24 +7,27 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from ..calls import CallLog
 from ..core.commands import (
     Answer,
     Cancel,
     Compiled,
     Dump,
+    Judge,
     Launch,
     LinkLost,
     Load,
-    OpenCall,
     Persist,
     Release,
     Replay,
     Retrace,
+    Ruling,
     Step,
 )
 from ..engines.wasm.link import Link
 from ..telemetry import end_call, start_call
 from ..tools.bridge import Prepared, ToolBridge
+from .desk import Judgement, PolicyDesk
 
 __all__ = ("GUEST_COMMANDS", "Compiler", "Driver", "Engine")
 
@@ -67,6 +70,8 @@ class Driver:
         """Whether anybody sees spans of its calls."""
         self.persist: Callable[[Persist], Awaitable[None]] | None = None
         """What tells a store of a session that has one. For asyncio only."""
+        self.desk: PolicyDesk | None = None
+        self.call_log: CallLog | None = None
         self._tool_timeout = tool_timeout
         self._running: dict[int, Prepared] = {}
         """What has no answer yet. A rollback sets call ids back, so it is the object that tells a late answer from a wanted one."""
@@ -76,9 +81,23 @@ class Driver:
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def launch(self, call: OpenCall) -> None:
+    def judge(self, command: Judge) -> tuple[Ruling | None, float]:
+        """Ask the policy. Without a ruling it takes its time, as a tool does."""
+        if self.desk is None:
+            return Ruling("deny", "there is no policy to decide"), 0.0
+        ruling, took = self.desk.ask(command)
+        if isinstance(ruling, Ruling):
+            return ruling, took
+        if self._tool_timeout:
+            ruling.deadline = time.monotonic() + self._tool_timeout
+        self._running[ruling.call_id] = ruling
+        self.start_tool(ruling)
+        return None, took
+
+    def launch(self, command: Launch) -> None:
         """Start a tool, or answer at once when its arguments do not fit."""
-        prepared = self.bridge.prepare(call)
+        call = command.call
+        prepared = self.bridge.prepare(call, command.info)
         if isinstance(prepared, Answer):
             self._ready.append(prepared)
             return
@@ -99,7 +118,10 @@ class Driver:
             return False
         del self._running[prepared.call_id]
         end_call(prepared.span, ok=error is None)
-        if error is None:
+        if isinstance(prepared, Judgement):
+            assert self.desk is not None
+            self._ready.append(self.desk.answer(prepared, value, error))
+        elif error is None:
             self._ready.append(self.bridge.answer(prepared.call_id, prepared.spec.name, value))
         else:
             self._ready.append(self.bridge.failure(prepared.call_id, error, pausing=self.pausing))
@@ -121,7 +143,12 @@ class Driver:
             if prepared.deadline <= now:
                 del self._running[call_id]
                 _stop(prepared)
-                self._ready.append(self.bridge.late(call_id, prepared.spec.name, self._tool_timeout))
+                self._ready.append(self._late(prepared, self._tool_timeout))
+
+    def _late(self, prepared: Prepared, seconds: float) -> Answer:
+        if isinstance(prepared, Judgement) and self.desk is not None:
+            return self.desk.late(prepared, seconds)
+        return self.bridge.late(prepared.call_id, prepared.spec.name, seconds)
 
     def cancel(self) -> None:
         """Forget every launched call."""
@@ -160,7 +187,7 @@ class Driver:
     def perform_now(self, command: Any) -> None:
         """The commands that need no waiting."""
         if isinstance(command, Launch):
-            self.launch(command.call)
+            self.launch(command)
         elif isinstance(command, Cancel):
             self.cancel()
         elif isinstance(command, Release):
@@ -172,5 +199,7 @@ class Driver:
 def _stop(prepared: Prepared) -> None:
     """Cancel an awaited tool. A sync one cannot be stopped: it is left behind on its thread."""
     end_call(prepared.span, ok=False)
+    if isinstance(prepared, Judgement):
+        prepared.drop()
     if prepared.handle is not None:
         prepared.handle.cancel()

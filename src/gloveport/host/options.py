@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
 
+import msgspec
+
+from ..calls import CallLog
 from ..core.saved import Identity
 from ..core.session import ToolInfo
 from ..engines.defaults import toolbox
@@ -18,7 +21,8 @@ from ..engines.wasm.engine import WasmEngine
 from ..policy import V8_MIN_MEMORY, EngineName, Isolation, Limits, SandboxMode
 from ..tools.bridge import ToolBridge
 from ..tools.spec import ToolSpec, build_specs, check_schemas
-from ..types import RuntimeConfig, SchemaTool
+from ..types import Policy, RuntimeConfig, SchemaTool
+from .log import check_log
 
 if TYPE_CHECKING:
     from ..tools.finders import SessionCatalog
@@ -45,8 +49,14 @@ class SessionOptions(TypedDict, total=False):
     """Seconds per tool call that the session runs itself (default: no limit but `max_pause`)."""
     tool_budgets: Mapping[str, int]
     """Calls per tool over the session's life."""
+    run_budgets: Mapping[str, int]
+    """Calls per tool in one run."""
     max_host_calls: int | None
     """Tool calls in one run."""
+    policy: Policy | None
+    """Decides about every call before it is charged and made: see `gloveport.policies`. A coroutine function may take its time."""
+    call_log: CallLog | None
+    """Told of each call before its tool runs and when it answered; asked by `load`: see `gloveport.calls`."""
     max_inflight_host_calls: int
     """Tool calls at the same time, plus one (default 64, so 63 calls)."""
     sequential: bool
@@ -86,6 +96,9 @@ class Options:
     sequential: bool
     on_console: Callable[[str, str], None] | None
     catalog: SessionCatalog | None = None
+    policy: Policy | None = None
+    call_log: CallLog | None = None
+    on_unknown: Any = "raise"
 
     @property
     def infos(self) -> dict[str, ToolInfo]:
@@ -94,7 +107,8 @@ class Options:
 
     def with_identity(self, identity: Identity, limits: Limits) -> Options:
         """The same for a stored session."""
-        return dataclasses.replace(self, identity=identity, limits=limits)
+        judged = identity.judged or self.policy is not None
+        return dataclasses.replace(self, identity=msgspec.structs.replace(identity, judged=judged), limits=limits)
 
 
 def build_options(
@@ -142,10 +156,14 @@ def build_options(
             **{spec.name: spec.max_calls for spec in specs.values() if spec.max_calls is not None},
             **(more.get("tool_budgets") or {}),
         },
+        run_budgets=dict(more.get("run_budgets") or {}),
         max_host_calls=more.get("max_host_calls"),
         max_inflight=inflight - 1 if type(inflight) is int else inflight,
     )
     redact = more.get("redact_host_errors", True)
+    policy = more.get("policy")
+    if policy is not None and not callable(policy):
+        raise TypeError(f"`policy` must be callable, not {policy!r}")
     identity = Identity(
         clock_ms=_clock_ms(clock),
         seed=_seed(random_seed),
@@ -156,6 +174,7 @@ def build_options(
         bootstrap=more.get("bootstrap", config.bootstrap),
         engine=_choice("engine", more.get("engine", "wasm"), get_args(EngineName)),
         catalog=None if catalog is None else catalog.catalog.identity,
+        judged=policy is not None,
     )
     return Options(
         limits,
@@ -174,6 +193,8 @@ def build_options(
         bool(more.get("sequential", False)),
         more.get("on_console", config.on_console),
         catalog,
+        policy,
+        check_log(more.get("call_log")),
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any
 
-__all__ = ("Portal", "portal")
+__all__ = ("Portal", "await_on_portal", "portal")
 
 
 class Portal:
@@ -37,13 +38,16 @@ class Portal:
 
         return asyncio.run_coroutine_threadsafe(job(), self._running())
 
-    def run(self, function: Callable[[], Awaitable[Any]]) -> Any:
-        """Await `function()` on the loop and block for its value."""
+    def run(self, function: Callable[[], Awaitable[Any]], context: contextvars.Context | None = None) -> Any:
+        """Await `function()` on the loop and block for its value. In that context, or a copy of the current one."""
 
         async def job() -> Any:
             return await function()
 
-        return asyncio.run_coroutine_threadsafe(job(), self._running()).result()
+        def submit() -> Future[Any]:
+            return asyncio.run_coroutine_threadsafe(job(), self._running())
+
+        return (submit() if context is None else context.run(submit)).result()
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -72,6 +76,11 @@ _current = Portal()
 def portal() -> Portal:
     """This process's background loop."""
     return _current
+
+
+def await_on_portal(awaitable: Awaitable[Any]) -> Any:
+    """Await something on it from blocking code."""
+    return portal().run(lambda: awaitable)
 
 
 _parents: list[Portal] = []

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from ..core.commands import Note
 from ..core.seal import SealingKey
 from ..errors import SessionBusyError
+from ..tools.bridge import Prepared
 from ..types import Done, ExecutionResult, Failed, Step, ToolCall
 from .async_driver import AsyncDriver
-from .base import _UNSET, BaseSandbox  # pyright: ignore[reportPrivateUsage]
+from .base import _UNSET, BaseSandbox, OnUnknown  # pyright: ignore[reportPrivateUsage]
+from .log import note_to
 from .options import Options, SessionOptions, Tools
+from .task_trip import in_own_context
 
 __all__ = ("AsyncAgentSandbox",)
 
@@ -88,11 +93,30 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
             tell(following)
             return following
 
-    async def call(self, step: ToolCall) -> Any:
-        """Run the real tool for a call, and give its value or raise what it raises. Sync tools run in a thread."""
-        self._check_call(step)
-        prepared = self._driver.bridge.prepare_step(step)
-        value = prepared.invoke() if prepared.spec.is_async else await asyncio.to_thread(prepared.invoke)
+    async def call(self, step: ToolCall, *, again: bool = False) -> Any:
+        """Run the real tool for a call, and give its value or raise what it raises. Sync tools run in a thread. See `AgentSandbox.call`."""
+        known = self._known_answer(step)
+        if known is not None:
+            return self._given(known)
+        prepared, log = self._to_call(step, again), self._options.call_log
+        if log is None or prepared.info is None:
+            return await self._invoke(prepared)
+        await note_to(log, Note(started=[prepared.info]))
+        try:
+            value = await self._invoke(prepared)
+        except Exception as error:
+            answer = self._driver.bridge.failure(step.call_id, error)
+            await note_to(log, Note(answered=[(prepared.info, False, answer.payload)]))
+            raise
+        answer = self._driver.bridge.answer(step.call_id, step.name, value)
+        await note_to(log, Note(answered=[(prepared.info, answer.ok, answer.payload)]))
+        return value
+
+    @staticmethod
+    async def _invoke(prepared: Prepared) -> Any:
+        if prepared.spec.is_async:
+            return await in_own_context(prepared.invoke)
+        value = await asyncio.to_thread(prepared.invoke)
         return await value if asyncio.iscoroutine(value) else value
 
     # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,6 +139,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
         max_pause: float = 600.0,
         max_journal_bytes: int = 8 * _MIB,
         associated_data: bytes = b"",
+        on_unknown: OnUnknown = "raise",
         **options: Unpack[SessionOptions],
     ) -> Self:
         """A saved session. See `AgentSandbox.load`."""
@@ -126,14 +151,19 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
             max_pause=max_pause,
             max_journal_bytes=max_journal_bytes,
             associated_data=associated_data,
+            on_unknown=on_unknown,
             options=options,
         )
-        return await session._restored(saved)
+        return await session._restored(saved, ask_log=True)
 
-    async def _restored(self, saved: Any) -> Self:
+    async def _restored(self, saved: Any, *, ask_log: bool = False) -> Self:
         try:
             with self._observed("gloveport.load"):
                 await self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
+            if ask_log:
+                log = self._options.call_log
+                calls: Any = None if log is None else log.calls(self._core.id, self._core.first_mark)
+                self._take_log(await calls if inspect.isawaitable(calls) else calls)
         except BaseException:
             self._shut()
             raise

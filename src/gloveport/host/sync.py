@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import inspect
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from ..core.commands import Note
 from ..core.seal import SealingKey
 from ..errors import SessionBusyError
+from ..tools.bridge import Prepared
 from ..types import Done, ExecutionResult, Failed, Step, ToolCall
-from .base import _UNSET, BaseSandbox  # pyright: ignore[reportPrivateUsage]
+from .base import _UNSET, BaseSandbox, OnUnknown  # pyright: ignore[reportPrivateUsage]
+from .log import note_at_once
 from .options import Options, SessionOptions, Tools
-from .portal import portal
+from .portal import await_on_portal, portal
 from .sync_driver import SyncDriver
 
 __all__ = ("AgentSandbox",)
@@ -93,14 +98,34 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
             tell(following)
             return following
 
-    def call(self, step: ToolCall) -> Any:
-        """Run the real tool for a call, and give its value or raise what it raises. Answers nothing by itself."""
-        self._check_call(step)
-        prepared = self._driver.bridge.prepare_step(step)
-        value = prepared.invoke()
-        if asyncio.iscoroutine(value):
-            return portal().run(lambda: value)
+    def call(self, step: ToolCall, *, again: bool = False) -> Any:
+        """Run the real tool for a call, and give its value or raise what it raises. Answers nothing by itself.
+
+        With a `call_log` the call is noted before and after, and what the log knows already is given without running the tool again. Raises
+        `CallOutcomeUnknownError` for a call that is `unknown`, unless `again` says that it may happen twice.
+        """
+        known = self._known_answer(step)
+        if known is not None:
+            return self._given(known)
+        prepared, log = self._to_call(step, again), self._options.call_log
+        if log is None or prepared.info is None:
+            return self._invoke(prepared)
+        note_at_once(log, Note(started=[prepared.info]), await_on_portal)
+        try:
+            value = self._invoke(prepared)
+        except Exception as error:
+            answer = self._driver.bridge.failure(step.call_id, error)
+            note_at_once(log, Note(answered=[(prepared.info, False, answer.payload)]), await_on_portal)
+            raise
+        answer = self._driver.bridge.answer(step.call_id, step.name, value)
+        note_at_once(log, Note(answered=[(prepared.info, answer.ok, answer.payload)]), await_on_portal)
         return value
+
+    @staticmethod
+    def _invoke(prepared: Prepared) -> Any:
+        context = contextvars.copy_context()
+        value = context.run(prepared.invoke)
+        return portal().run(lambda: value, context) if asyncio.iscoroutine(value) else value
 
     # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,12 +153,16 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         max_pause: float = 600.0,
         max_journal_bytes: int = 8 * _MIB,
         associated_data: bytes = b"",
+        on_unknown: OnUnknown = "raise",
         **options: Unpack[SessionOptions],
     ) -> Self:
         """A saved session, in about a millisecond whatever it did before; tools are not called.
 
         Clock, seed, budgets, namespace and result limits come from the blob. Raises `SealError` before anything is started unless
         the blob is authentic, `JournalError` when it belongs to other tools, `ReplayDivergence` when a replay differs.
+
+        `on_unknown` is for calls that `call_log` knows as begun and not as answered: `"raise"` raises `CallOutcomeUnknownError`, `"ask"`
+        hands them out as steps that are `unknown`, and a function (of the `ToolCall`; also async) gives their answers instead of the tool.
         """
         session, saved = cls._opened(
             blob,
@@ -143,14 +172,19 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
             max_pause=max_pause,
             max_journal_bytes=max_journal_bytes,
             associated_data=associated_data,
+            on_unknown=on_unknown,
             options=options,
         )
-        return session._restored(saved)
+        return session._restored(saved, ask_log=True)
 
-    def _restored(self, saved: Any) -> Self:
+    def _restored(self, saved: Any, *, ask_log: bool = False) -> Self:
         try:
             with self._observed("gloveport.load"):
                 self._driver.drive(self._core.restore(saved, guest=self._driver.engine.build))
+            if ask_log:
+                log = self._options.call_log
+                calls: Any = None if log is None else log.calls(self._core.id, self._core.first_mark)
+                self._take_log(await_on_portal(calls) if inspect.isawaitable(calls) else calls)
         except BaseException:
             self._shut()
             raise

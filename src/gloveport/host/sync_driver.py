@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from ..core.commands import Await, Awaited, Boot, Compile
+from ..core.commands import Await, Awaited, Boot, Compile, Judge, Note
 from ..tools.bridge import Prepared
 from .driver import GUEST_COMMANDS
+from .log import note_at_once
+from .portal import await_on_portal
 from .thread_calls import ThreadCalls
 from .threads import tool_threads
 from .trip import Trip
@@ -53,6 +55,10 @@ class SyncDriver(ThreadCalls):
             return self.need_link().perform(command)
         if kind is Await:
             return self.wait(command.timeout)
+        if kind is Judge:
+            return self.judge(command)
+        if kind is Note:
+            return None if self.call_log is None else note_at_once(self.call_log, command, await_on_portal)
         if kind is Compile:
             return self.compiler.compile(command.source, script=command.script)
         if kind is Boot:

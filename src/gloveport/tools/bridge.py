@@ -8,9 +8,12 @@ for the guest are always shown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ..calls import CallInfo, enter_tool
 from ..core.commands import Answer, OpenCall
 from ..errors import (
     PauseRequested,
@@ -38,9 +41,16 @@ _MAX_MESSAGE: Final = 4000
 class Prepared:
     """A call that is ready to be made."""
 
-    __slots__ = ("arguments", "call_id", "deadline", "handle", "keywords", "span", "spec")
+    __slots__ = ("arguments", "call_id", "deadline", "handle", "info", "keywords", "span", "spec")
 
-    def __init__(self, call_id: int, spec: ToolSpec, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        call_id: int,
+        spec: ToolSpec,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        info: CallInfo | None = None,
+    ) -> None:
         self.call_id = call_id
         self.spec = spec
         self.arguments = arguments
@@ -51,11 +61,16 @@ class Prepared:
         """What can be cancelled, for a tool that is awaited."""
         self.span: Any = None
         """For whoever watches its calls."""
+        self.info = info
+        if info is not None and spec.key_parameter is not None:
+            self.keywords = {**keywords, spec.key_parameter: info.idempotency_key}
 
     def invoke(self) -> Any:
         """Call the tool: its value, or for an async tool its coroutine. In a context of its own."""
         if self.span is not None:
             enter_call(self.span)
+        if self.info is not None:
+            enter_tool(self.info)
         return self.spec.callable(*self.arguments, **self.keywords)
 
 
@@ -79,12 +94,21 @@ class ToolBridge:
         self._expose = expose
         self._catalog = catalog
         self._validate = validate
+        self.find_out: Callable[[ToolCall], Any] | None = None
+        """Called instead of the tool for a call whose outcome is unknown."""
 
     def add(self, spec: ToolSpec) -> None:
         """One more tool."""
         self.specs[spec.js_name] = self._by_name[spec.name] = spec
 
-    def prepare(self, call: OpenCall) -> Prepared | Answer:
+    def annotations(self, call_name: str) -> Mapping[str, Any]:
+        """What is said of the tool that the guest calls so."""
+        spec = self.specs.get(call_name)
+        if spec is None and self._catalog is not None:
+            spec = self._catalog.called(call_name)
+        return (spec.annotations or {}) if spec is not None else {}
+
+    def prepare(self, call: OpenCall, info: CallInfo) -> Prepared | Answer:
         """Decode and bind the arguments; an `Answer` when they do not fit."""
         spec = self.specs.get(call.name)
         where = self._namespace
@@ -97,9 +121,13 @@ class ToolBridge:
             arguments, keywords = bind_arguments(spec, given, namespace=where, validate=self._validate)
         except (ToolArgumentError, ValueCrossingError) as error:
             return _error(call.id, "TypeError", str(error))
-        return Prepared(call.id, spec, arguments, keywords)
+        if call.unknown and self.find_out is not None:
+            given = tuple(decode_arguments(call.args, call.flags))
+            step = ToolCall(info.name, given, info.call_id, call.reason, True, info.idempotency_key)
+            return self._unknown(call.id, spec, step, info)
+        return Prepared(call.id, spec, arguments, keywords, info)
 
-    def prepare_step(self, step: ToolCall) -> Prepared:
+    def prepare_step(self, step: ToolCall, info: CallInfo) -> Prepared:
         """The same for a `ToolCall`; raises `ToolArgumentError`, and `ToolNotFoundError` for a tool that is not there."""
         spec, where = self._by_name.get(step.name), self._namespace
         if spec is None and self._catalog is not None:
@@ -107,7 +135,18 @@ class ToolBridge:
         if spec is None:
             raise ToolNotFoundError(f"the session has no tool {step.name!r}, or no longer")
         arguments, keywords = bind_arguments(spec, list(step.args), namespace=where, validate=self._validate)
-        return Prepared(step.call_id, spec, arguments, keywords)
+        return Prepared(step.call_id, spec, arguments, keywords, info)
+
+    def prepare_unknown(self, step: ToolCall, info: CallInfo) -> Prepared:
+        """What finds out what became of a call whose outcome is unknown."""
+        prepared = self.prepare_step(step, info)
+        return self._unknown(step.call_id, prepared.spec, step, info)
+
+    def _unknown(self, call_id: int, spec: ToolSpec, step: ToolCall, info: CallInfo) -> Prepared:
+        assert self.find_out is not None
+        is_async = inspect.iscoroutinefunction(self.find_out)
+        other = dataclasses.replace(spec, callable=self.find_out, is_async=is_async, key_parameter=None)
+        return Prepared(call_id, other, [step], {}, info)
 
     def answer(self, call_id: int, name: str, value: Any) -> Answer:
         """The answer for a value; a value that cannot cross becomes a `TypeError` in the guest."""

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from ..calls import IdempotencyKey
 from .checks import ArgumentReaders
 from .names import identifier
 from .schema import Schema, SchemaBuilder, result_schema, type_hints
@@ -48,6 +49,8 @@ class Derived:
     output_schema: Schema | None
     is_async: bool
     readers: ArgumentReaders
+    key_parameter: str | None = None
+    """The parameter that gets the call's idempotency key."""
 
 
 _known: Final[weakref.WeakKeyDictionary[types.FunctionType, tuple[_State, Derived]]] = weakref.WeakKeyDictionary()
@@ -153,6 +156,7 @@ def _derive(tool: str, function: Callable[..., Any]) -> Derived:
             least=sum(parameter.required for parameter in parameters),
             variadic=any(parameter.variadic for parameter in parameters),
         ),
+        _key_parameter(tool, function, hints),
     )
 
 
@@ -171,6 +175,8 @@ def _parameters(
     found: list[Parameter] = []
     taken: set[str] = set()
     for parameter in signature.parameters.values():
+        if hints.get(parameter.name) is IdempotencyKey:
+            continue
         required = parameter.default is parameter.empty
         if parameter.kind is parameter.KEYWORD_ONLY and required:
             raise ValueError(
@@ -188,6 +194,23 @@ def _parameters(
         default = None if required else parameter.default
         found.append(Parameter(parameter.name, js_name, schema, required and not variadic, variadic, default))
     return tuple(found)
+
+
+def _key_parameter(tool: str, function: Callable[..., Any], hints: Mapping[str, Any]) -> str | None:
+    name = next((name for name, hint in hints.items() if hint is IdempotencyKey and name != "return"), None)
+    if name is None:
+        return None
+    parameters = inspect.signature(function).parameters
+    kinds = [p.kind for p in list(parameters.values())[list(parameters).index(name) :]]
+    first, *others = kinds
+    if first is not inspect.Parameter.KEYWORD_ONLY and (
+        first is inspect.Parameter.POSITIONAL_ONLY
+        or any(kind not in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD) for kind in others)
+    ):
+        raise ValueError(
+            f"tool {tool!r}: the parameter {name!r} gets the idempotency key and no argument: put it last, or after `*`"
+        )
+    return name
 
 
 def _underlying(function: Callable[..., Any]) -> Any:

@@ -52,6 +52,8 @@ class ToolSpec:
     """Of a Python function: what checks and converts its arguments."""
     check: SchemaCheck | None = dataclasses.field(default=None, compare=False)
     """Of a schema tool: what checks its object; `None` with `validate=False`."""
+    key_parameter: str | None = None
+    """The parameter of a Python tool that gets the call's idempotency key."""
 
 
 def build_specs(tools: Tools, *, namespace: str | None = None, wanted: str = "tools") -> dict[str, ToolSpec]:
@@ -171,6 +173,7 @@ def _python_spec(name: str, js_name: str, function: Callable[..., Any], known: D
         output_schema=known.output_schema,
         is_async=known.is_async,
         readers=known.readers,
+        key_parameter=known.key_parameter,
     )
 
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import SessionClosedError, SessionPausedError
+from ...errors import PolicyError, SessionClosedError, SessionPausedError
 from ...types import ExecutionResult, Step, ToolCall
 from ..base import _UNSET  # pyright: ignore[reportPrivateUsage]
 from .live import LiveSession
@@ -56,7 +56,8 @@ class PooledSession:
     def pending(self) -> ToolCall | None:
         """The call that it is paused at, whichever host it was paused on; `None` also for a run that was `interrupted`."""
         live = self._live
-        return None if live.unfinished else live.pending
+        step = None if live.unfinished else live.pending
+        return None if step is None else next((call for call in live.unknown if call.call_id == step.call_id), step)
 
     @property
     def interrupted(self) -> bool:
@@ -77,6 +78,16 @@ class PooledSession:
     def calls_remaining(self) -> int | None:
         """Tool calls that are left of `max_tool_calls`; `None` without a limit."""
         return self._live.calls_remaining
+
+    @property
+    def calls_remaining_by_tool(self) -> dict[str, int]:
+        """Calls that are left of each tool with a budget of its own, by name."""
+        return self._live.calls_remaining_by_tool
+
+    @property
+    def policy_error(self) -> PolicyError | None:
+        """Why the policy failed the last time it did while this session was awake here."""
+        return self._live.policy_error
 
     @property
     def lost_runs(self) -> int:

@@ -129,14 +129,17 @@ class LiveSession(AsyncAgentSandbox):
         if not again and step.call_id not in self._begun and any(c.call_id == step.call_id for c in self.unknown):
             raise CallOutcomeUnknownError(
                 f"call {step.call_id} of `{step.name}` was begun before, and nobody knows whether it happened: find out and "
-                "resume() with what you know, or call(step, again=True) if it may happen twice"
+                "resume() with what you know, or call(step, again=True) if it may happen twice",
+                tool=step.name,
+                call_id=step.call_id,
+                idempotency_key=step.idempotency_key,
             )
         with self._exclusive():
             self._core.begin_call(step)
             await self.book.write(self._core, self._driver, waits=self.waits)
             await self.book.ensure()
         self._begun.add(step.call_id)
-        return await super().call(step)
+        return await super().call(step, again=True)
 
     @property
     def unknown(self) -> tuple[ToolCall, ...]:
@@ -157,7 +160,10 @@ class LiveSession(AsyncAgentSandbox):
 
     async def _answer_unknown(self, step: ToolCall, hook: UnknownHook | None) -> Answer:
         error: BaseException = CallOutcomeUnknownError(
-            f"the host ended after this call of `{step.name}` was begun; it may have happened or not, and was not repeated"
+            f"the host ended after this call of `{step.name}` was begun; it may have happened or not, and was not repeated",
+            tool=step.name,
+            call_id=step.call_id,
+            idempotency_key=step.idempotency_key,
         )
         value: Any = None
         if hook is not None:

@@ -18,6 +18,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from ...core.seal import MIN_KEY, Sealer, SealingKey
 from ...policy import DEFAULT_TIMEOUT, MAX_INFLIGHT, MIB, Isolation, Limits, SandboxMode
 from ...stores import MemoryStore, SQLiteStore, Store
+from ...types import Policy
 from . import history
 from .catalog import Descriptions
 from .ledger import Ledger, RecentStore, Unreadable
@@ -88,8 +89,13 @@ class ToolScript(AbstractCapability[AgentDepsT]):
     """Tool calls over a conversation's life, also across `restart`."""
     tool_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     """The same per tool, by name."""
+    run_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Tool calls per script and tool, by name."""
     max_host_calls: int | None = None
     """Tool calls per script."""
+    policy: Policy | None = field(default=None, repr=False)
+    """Decides about each call of a script before it is charged and made: see `gloveport.policies`. What it asks for becomes an approval of
+    Pydantic AI, with `{"reason": …}` as its metadata."""
     max_inflight: int = MAX_INFLIGHT
     """Tool calls at the same time."""
     isolation: Isolation = "process"
@@ -129,12 +135,15 @@ class ToolScript(AbstractCapability[AgentDepsT]):
                 max_journal_bytes=self.max_journal_bytes,
                 max_tool_calls=self.max_tool_calls,
                 tool_budgets=dict(self.tool_budgets),
+                run_budgets=dict(self.run_budgets),
                 max_host_calls=self.max_host_calls,
                 max_inflight=self.max_inflight,
             )
         except (TypeError, ValueError) as error:
             raise UserError(f"ToolScript: {error}") from error
-        return Settings(limits, self.namespace, self.isolation, self.sandbox, self.group, self.bootstrap)
+        if self.policy is not None and not callable(self.policy):
+            raise UserError(f"ToolScript: `policy` must be callable, not {self.policy!r}.")
+        return Settings(limits, self.namespace, self.isolation, self.sandbox, self.group, self.bootstrap, self.policy)
 
     def _make_run(self) -> RunState:
         return RunState(

@@ -73,7 +73,15 @@ def _entry(name: str, definition: ToolDefinition | None, bridge: Bridge | None) 
         "output_schema": None if definition is None else definition.return_schema,
         "callable": function,
         "validate": False,  # Pydantic AI does it, in the tool's own way: it may take `"5"` for a number
+        "annotations": None if definition is None else _annotations(definition),
     }
+
+
+def _annotations(definition: ToolDefinition) -> Mapping[str, Any] | None:
+    """What a policy is told of a tool: its metadata, or the annotations in there (as MCP toolsets keep them)."""
+    metadata = definition.metadata or {}
+    annotations = metadata.get("annotations")
+    return annotations if isinstance(annotations, Mapping) else metadata
 
 
 async def _nothing(_: Mapping[str, Any]) -> None: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import json
 import logging
 from collections.abc import Mapping
@@ -28,14 +29,18 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import RetryFeedbackPart, ToolCallPart, ToolReturn, ToolReturnPart, UserContent
 from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.tools import RunContext, ToolDenied
+from pydantic_ai.toolsets import WrapperToolset
+from pydantic_ai.toolsets.abstract import ToolsetTool
 
+from ...calls import current_call
 from ...errors import PauseRequested, ToolArgumentError, ToolDeniedError, ToolError, ToolNotFoundError, ToolTimeoutError
-from ...types import json_data
+from ...policies import decision_of
+from ...types import Allow, Ask, CallRequest, Policy, json_data
 from .ledger import Held, Kind
 from .results import well_formed
 from .turns import Turns
 
-__all__ = ("Bridge", "EndRun", "NestedCalls", "as_json", "deferral", "guest_error")
+__all__ = ("AskingToolset", "Bridge", "EndRun", "NestedCalls", "as_json", "deferral", "guest_error")
 
 _logger = logging.getLogger("gloveport")
 _content: Final = TypeAdapter[list[UserContent]](list[UserContent])
@@ -54,12 +59,52 @@ class Bridge:
 
     def __init__(self) -> None:
         self.calls: NestedCalls | None = None
+        self._asked: dict[str, str] = {}
+        """Why a policy asks for an approval, by the call's key."""
+
+    def guard(self, policy: Policy) -> Policy:
+        """The policy as a session is given it: what it asks for becomes an approval of Pydantic AI."""
+
+        def permit(request: CallRequest, given: Any) -> Any:
+            decision = decision_of(given)
+            if not isinstance(decision, Ask):
+                return given
+            self._asked[request.idempotency_key] = decision.reason
+            return Allow()
+
+        async def later(request: CallRequest, given: Any) -> Any:
+            return permit(request, await given)
+
+        def guarded(request: CallRequest) -> Any:
+            given = policy(request)
+            return later(request, given) if inspect.isawaitable(given) else permit(request, given)
+
+        return guarded
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """The callable of every tool of the session."""
         if self.calls is None:
             raise ToolError(f"`{tool}` was called while no script runs")
-        return await self.calls.call(tool, arguments)
+        current = current_call()
+        reason = None if current is None else self._asked.pop(current.idempotency_key, None)
+        return await self.calls.call(tool, arguments, reason)
+
+
+@dataclasses.dataclass
+class AskingToolset(WrapperToolset[Any]):
+    """Asks for the approval of calls that a policy wants to have approved, as a tool may do itself."""
+
+    reasons: dict[str, str] = dataclasses.field(default_factory=dict[str, str])
+    """By tool call id."""
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Call the tool, if that is approved where it has to be."""
+        reason = self.reasons.get(ctx.tool_call_id or "")
+        if reason is not None and not ctx.tool_call_approved:
+            raise ApprovalRequired({"reason": reason})
+        return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
 
 class NestedCalls:
@@ -94,14 +139,16 @@ class NestedCalls:
         """The content, to be kept while the script waits."""
         return _content.dump_json(self.content)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """Perform a call. Raises what the guest is to see, `PauseRequested`, or `EndRun`."""
+    async def call(self, tool: str, arguments: Mapping[str, Any], reason: str | None = None) -> Any:
+        """Perform a call; with a `reason` only if it is approved. Raises what the guest is to see, `PauseRequested`, or `EndRun`."""
         self.made += 1
         self.used[tool] = self.used.get(tool, 0) + 1
         given = cast("dict[str, Any]", json_data(arguments))
         if given != well_formed(given):
             raise ToolArgumentError("the arguments hold half a surrogate pair: use toWellFormed() on the text")
         part = ToolCallPart(tool, given, f"{self._ctx.tool_call_id}__{self.made}")
+        if reason is not None:
+            cast("AskingToolset", self._manager.toolset).reasons[part.tool_call_id] = reason
         try:
             return await self._perform(part)
         except (ApprovalRequired, CallDeferred) as deferred:

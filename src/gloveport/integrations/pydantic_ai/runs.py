@@ -31,10 +31,11 @@ class RunState:
         self, tool: str, settings: Settings, ledger: Ledger, *, tool_timeout: float | None, max_failures: int | None
     ) -> None:
         self.tool = tool
-        self.settings = settings
         self.ledger = ledger
         self.tool_timeout = tool_timeout
         self.bridge = Bridge()
+        policy = settings.policy
+        self.settings = settings if policy is None else dataclasses.replace(settings, policy=self.bridge.guard(policy))
         self.searched = AgentTools(self.bridge)
         self.verdicts: dict[str, Verdict] = {}
         self.failures = 0

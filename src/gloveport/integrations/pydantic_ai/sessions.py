@@ -10,7 +10,7 @@ from ...core.seal import SealingKey
 from ...errors import JournalError, ToolError
 from ...host.sandbox import AsyncAgentSandbox
 from ...policy import Isolation, Limits, SandboxMode
-from ...types import Failed
+from ...types import Failed, Policy
 from .catalog import AgentTools
 from .ledger import Conversation
 
@@ -29,6 +29,7 @@ class Settings:
     sandbox: SandboxMode
     group: str
     bootstrap: str | None
+    policy: Policy | None = None
 
     def options(self) -> dict[str, Any]:
         """What a new session and a loaded one are both given."""
@@ -44,6 +45,7 @@ class Settings:
             "group": self.group,
             "bootstrap": self.bootstrap,
             "expose_host_errors": (ToolError,),
+            "policy": self.policy,
         }
 
 
@@ -63,6 +65,7 @@ def fresh_session(
         namespace=settings.namespace,
         max_tool_calls=None if limits.max_tool_calls is None else max(0, limits.max_tool_calls - conversation.spent),
         tool_budgets=left,
+        run_budgets={tool: most for tool, most in limits.run_budgets.items() if tool in names},
         max_pause=limits.max_pause,
         max_output_bytes=limits.max_output_bytes,
         max_result_bytes=limits.max_result_bytes,

@@ -14,6 +14,7 @@ from pydantic_ai.toolsets.abstract import SchemaValidatorProt, ToolsetTool
 
 from .catalog import Catalog, Descriptions, select
 from .kind import ARGUMENTS, RUN_SCRIPT, SCHEMA
+from .nested import AskingToolset
 from .runs import RunState
 from .script import Script
 from .verdicts import Verdict
@@ -74,9 +75,11 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
             raise UserError(
                 f"The agent has a tool named {self.run.tool!r} already: give ToolScript another `tool_name`."
             )
-        unknown = sorted(set(self.run.settings.limits.tool_budgets) - set(tools))
-        if unknown:
-            raise UserError(f"ToolScript: `tool_budgets` names {unknown[0]!r}, which is not a tool of the agent.")
+        limits = self.run.settings.limits
+        for option, budgets in (("tool_budgets", limits.tool_budgets), ("run_budgets", limits.run_budgets)):
+            unknown = sorted(set(budgets) - set(tools))
+            if unknown:
+                raise UserError(f"ToolScript: `{option}` names {unknown[0]!r}, which is not a tool of the agent.")
 
     def _script_tool(self, catalog: Catalog, tools: Mapping[str, ToolsetTool[AgentDepsT]]) -> _ScriptTool[AgentDepsT]:
         return _ScriptTool(
@@ -108,7 +111,7 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
         if ctx.tool_manager is None:
             raise UserError("ToolScript needs the tool manager of an agent run.")
         manager = ToolManager(
-            toolset=self.wrapped,
+            toolset=AskingToolset(self.wrapped),
             root_capability=ctx.tool_manager.root_capability,
             ctx=ctx,
             tools=dict(tool.wrapped_tools),
