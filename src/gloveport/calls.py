@@ -28,9 +28,9 @@ _DIGEST: Final = 20
 class CallInfo:
     """One call of a tool."""
 
-    __slots__ = ("_sent", "call_id", "name", "run", "session_id")
+    __slots__ = ("_flags", "_sent", "call_id", "name", "run", "session_id")
 
-    def __init__(self, name: str, call_id: int, session_id: str, run: int, sent: str | bytes) -> None:
+    def __init__(self, name: str, call_id: int, session_id: str, run: int, sent: str | bytes, flags: int = 0) -> None:
         self.name = name
         """The tool's name, as it was given."""
         self.call_id = call_id
@@ -40,12 +40,13 @@ class CallInfo:
         """The run's number in its session, from 1."""
         self._sent = sent
         """The arguments as the guest sent them; or the key, where that is known."""
+        self._flags = flags
 
     @property
     def idempotency_key(self) -> str:
         """At most 80 letters, digits and `-`."""
         if isinstance(self._sent, bytes):
-            told = b"%b\0%b" % (self.name.encode("utf-8", "surrogatepass"), self._sent)
+            told = b"%b\0%d\0%b" % (self.name.encode("utf-8", "surrogatepass"), self._flags, self._sent)
             self._sent = f"{self.session_id}-{self.call_id}-{hashlib.sha256(told).hexdigest()[:_DIGEST]}"
         return self._sent
 

@@ -44,7 +44,7 @@ class Budget(msgspec.Struct):
         run_limit = self.run_limits.get(name)
         if run_limit is not None and in_run >= run_limit:
             later = self.left_of(name)
-            left = "" if later is None else f" ({later} calls of it are left for later runs)"
+            left = "" if later is None else f" ({later} are left for later runs)"
             return f"`{name}` may be called {_times(run_limit)} in one run and was{left}"
         return None
 

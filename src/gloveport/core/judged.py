@@ -58,7 +58,8 @@ class JudgedSession(ObservedSession):
     def call_info(self, call: OpenCall) -> CallInfo:
         """The call as tools and logs know it."""
         number = 0 if self.run is None else self.run.number
-        return CallInfo(self.tool(call.name).name, call.id + self.ids_lost, self.id, number, call.args)
+        name = self.tool(call.name).name
+        return CallInfo(name, call.id + self.ids_lost, self.id, number, call.args, call.flags)
 
     # ── budgets ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -211,7 +211,13 @@ def _finder_specs(catalog: SessionCatalog) -> dict[str, ToolSpec]:
     functions = {"search_tools": catalog.search_tools, "describe_tool": catalog.describe_tool}
     texts = {"search_tools": _SEARCH.format(object=catalog.object), "describe_tool": _DESCRIBE}
     return {
-        name: dataclasses.replace(spec, callable=functions[name], description=texts[name], signatures=_SIGNATURES[name])
+        name: dataclasses.replace(
+            spec,
+            callable=functions[name],
+            description=texts[name],
+            signatures=_SIGNATURES[name],
+            annotations={"readOnlyHint": True},
+        )
         for name, spec in _finder_templates().items()
     }
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import RunContext, ToolDefinition, ToolSelector, matches_tool_selector
@@ -81,7 +81,7 @@ def _annotations(definition: ToolDefinition) -> Mapping[str, Any] | None:
     """What a policy is told of a tool: its metadata, or the annotations in there (as MCP toolsets keep them)."""
     metadata = definition.metadata or {}
     annotations = metadata.get("annotations")
-    return annotations if isinstance(annotations, Mapping) else metadata
+    return cast("Mapping[str, Any]", annotations) if isinstance(annotations, Mapping) else metadata
 
 
 async def _nothing(_: Mapping[str, Any]) -> None: ...
