@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -9,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from gloveport.calls import LoggedCall
 from gloveport.core.commands import Answer, Await, Awaited, Judge, LinkLost, Note, Ruling
 from gloveport.core.saved import decode_saved, encode_saved
+from gloveport.errors import NotPausedError
 from gloveport.policy import Limits
 from gloveport.types import ToolCall
 
@@ -289,6 +291,31 @@ def test_wherever_a_host_dies_undecided_calls_are_decided_about_by_the_next():
     else:
         raise AssertionError("no host lived long enough")
     assert deaths > 3
+
+
+def test_a_dump_from_the_middle_of_a_run_hands_out_nothing_that_is_undecided():
+    stored, dumps = StoredWithPolicy(), []
+    stored.world.policy = {"a": ("allow", False), "b": ("deny", True)}
+
+    def persist(command):
+        if not command.answers and not dumps:
+            dumps.append(encode_saved(stored.world.drive(stored.session.save(release="1", guest="g"))))
+
+    stored.world.persist = persist
+    stored.use(stored.session.start(program(["all", ["b", "a"]], ["return", "last"]), frozenset()))
+    stored.blob, stored.segments = dumps[0], []
+    stored.wake()
+    session = stored.session
+    assert [(call.name, call.undecided, call.started) for call in session.run.open.values()] == [
+        ("b", True, False),
+        ("a", False, True),
+    ]
+    assert (session.pending, session.budget.made, [call.name for call in session.unknown_calls]) == (None, 1, ["a"])
+    with pytest.raises(NotPausedError):
+        session.check_step(ToolCall("b", (None,), 1))
+    stored.world.policy = {"a": ("allow", False), "b": ("deny", False)}
+    stored.recover()
+    assert (session.run, session.budget.made, stored.made) == (None, 1, [("a", None)])
 
 
 def test_a_call_that_was_held_and_then_begun_is_unknown_after_a_death():

@@ -123,7 +123,8 @@ class Session(JudgedSession):
     def _pending_call(self) -> OpenCall | None:
         if self.run is None or not self.run.open or self.run.owed:
             return None
-        return next(iter(self.run.open.values()))
+        call = next(iter(self.run.open.values()))
+        return None if call.undecided else call  # a host died before its policy decided; recovering asks it again
 
     def check_idle(self) -> None:
         """Raise unless a run may start."""

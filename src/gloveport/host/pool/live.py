@@ -82,7 +82,8 @@ class LiveSession(AsyncAgentSandbox):
         run = core.run
         if run is None:
             return
-        if self.waits is None and run.ask is None and run.open and not run.owed and not core.unknown_calls:
+        decided = not any(call.undecided for call in run.open.values())
+        if self.waits is None and run.ask is None and run.open and not run.owed and not core.unknown_calls and decided:
             self.waits = book.tenure.store_time  # every call is handed out, and this one was about to be
         if self.waits is None:
             self.unfinished = True
