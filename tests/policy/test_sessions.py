@@ -84,11 +84,11 @@ def test_deny_ask_allow(make_session, policy):
     assert (session.calls_made, tools.made[-1]) == (3, ("send", "ada"))  # charged once
 
 
-def test_in_the_asyncio_class(isolation, policy):
+def test_in_the_asyncio_class(setting, policy):
     tools = Tools()
 
     async def main():
-        async with AsyncAgentSandbox(tools.all(), isolation=isolation, policy=policy) as session:
+        async with AsyncAgentSandbox(tools.all(), policy=policy, **setting) as session:
             assert await session.run(CAUGHT % "send('bob')") == "ToolDeniedError: bob wants no mail"
             assert (await session.execute("return await send('ada')")).error_type == "ToolDeniedError"
             step = await session.start("return [await read(2), await send('ada')]", ask=())
@@ -334,12 +334,12 @@ def test_a_cancelled_run_forgets_its_policy():
     asyncio.run(main())
 
 
-def test_approvals_survive_dump_load_and_fork(make_session, isolation):
+def test_approvals_survive_dump_load_and_fork(make_session, setting):
     tools = Tools()
     session = make_session(tools.all(), policy=careful, max_tool_calls=9, random_seed=1)
     step = session.start("return [await send('ada'), await send('eve')]", ask=())
     blob = session.dump(KEY)
-    with AgentSandbox.load(blob, KEY, tools.all(), policy=careful, isolation=isolation) as other:
+    with AgentSandbox.load(blob, KEY, tools.all(), policy=careful, **setting) as other:
         assert (other.pending, other.pending.reason) == (step, "mail to ada")
         assert other.pending.idempotency_key == step.idempotency_key
         following = other.resume(other.pending, "yes")
