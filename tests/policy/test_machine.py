@@ -328,3 +328,36 @@ def test_a_call_that_was_held_and_then_begun_is_unknown_after_a_death():
     stored.append()
     stored.wake()
     assert [call.id for call in stored.session.unknown_calls] == [step.call_id]
+
+
+def test_calls_that_a_dead_host_left_undecided_are_not_charged():
+    stored = StoredWithPolicy()
+    stored.world.policy = {"a": ("allow", False), "b": ("allow", True)}
+    stored.die_in = 2  # in the tool `a`, which was begun while the policy thought about `b`
+    assert stored.use(stored.session.execute(program(["all", ["b", "a"]], ["return", "last"]))) is None
+    session = stored.session
+    assert [(call.name, call.undecided) for call in session.run.open.values()] == [("b", True), ("a", False)]
+    assert (session.run.charged.get("b", 0), session.run.charged["a"], session.budget.made) == (0, 1, 1)
+    stored.world.policy = {"a": ("allow", False), "b": ("allow", False)}
+    stored.recover()
+    assert (session.run, session.budget.made, session.budget.tool_made) == (None, 2, {"a": 1, "b": 1})
+
+
+def test_a_call_that_its_tool_handed_out_is_known_not_to_have_happened():
+    """It was begun, and said that nothing had come of it."""
+    stored = StoredWithPolicy()
+    stored.world.policy = {"a": ("allow", False), "b": ("allow", False)}
+    stored.world.answer = lambda call: Answer(call.id, False, b"", pause=True)
+    step = stored.use(stored.session.start(program(["call", "a", 1]), frozenset()))
+    assert isinstance(step, ToolCall)
+    stored.wake()
+    assert (stored.session.unknown_calls, stored.session.pending) == ([], step)
+
+
+def test_calls_begin_in_the_order_they_were_made_also_if_the_policy_took_its_time():
+    session = make_session("a", "b", limits=Limits(max_inflight=2))
+    session.has_policy = True
+    world = JudgingWorld({"a": lambda x: x, "b": lambda x: x})
+    world.policy = {"a": ("allow", True), "b": ("allow", False)}
+    world.drive(session.execute(program(["all", ["a", "b", "b"]])))
+    assert [key.split("-")[1] for key in world.made] == ["2", "1", "3"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 import time
@@ -467,3 +468,39 @@ def test_asked_and_approved_is_charged_once_per_budget():
         assert session.resume(step, session.call(step)) == Done(["sent to a", "ToolBudgetError"])
         assert (session.calls_made, session.calls_remaining_by_tool) == (1, {"send": 0})
         assert isinstance(session.start("await send('c')", ask=()), Failed)
+
+
+def test_a_policy_is_asked_about_as_many_calls_at_a_time_as_may_be_under_way():
+    now, most = 0, 0
+
+    async def policy(request):
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+        return "allow"
+
+    code = "return (await Promise.all(Array.from({length: 40}, (_, i) => read(i)))).length"
+    for inflight, expected in ((4, 3), (64, 40)):
+        now, most = 0, 0
+        with inline_sandbox({"read": lambda x: x}, policy=policy, max_inflight_host_calls=inflight) as session:
+            assert session.run(code) == 40
+        assert most == expected
+
+
+def test_a_decision_that_nobody_waits_for_is_dropped():
+    given = []
+
+    def policy(request):
+        if request.args == (2,):
+            return Deny("", end_run=True)
+        given.append(asyncio.sleep(60, "allow"))
+        return given[-1]
+
+    async def main():
+        async with AsyncAgentSandbox({"read": lambda x: x}, isolation="inline", policy=policy) as session:
+            assert (await session.execute("await Promise.all([read(1), read(2)])")).error_type == "RunDenied"
+            assert inspect.getcoroutinestate(given[0]) == inspect.CORO_CLOSED
+
+    asyncio.run(main())
