@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from ..calls import CallInfo, LoggedCall
 from ..errors import GloveportError, PolicyError, RunDenied, RuntimeTimeout
 from ..types import ToolCall
-from .commands import Answer, Await, Awaited, Judge, Note, OpenCall, Ruling
+from .commands import Answer, Await, Awaited, Judge, Launch, Note, OpenCall, Persist, Ruling
 from .discovery import Refusal
 from .durable import Steps
 from .observed import ObservedSession
@@ -65,7 +65,11 @@ class JudgedSession(ObservedSession):
 
     def charge(self, js_name: str) -> Refusal | None:
         """Charge a call that comes in, or say why it is refused. One that has to be decided about is charged by the decision."""
-        judged = self.run is not None and self.run.judged
+        run = self.run
+        if run is not None and not run.judged and self.limits.max_host_calls is None:  # what most calls are
+            text = self.budget.charge(self.tool(js_name).name, run.charged.get(js_name, 0))
+            return None if text is None else Refusal("ToolBudgetError", text)
+        judged = run is not None and run.judged
         over = self._over(js_name, paid=judged and bool(self.counted))
         if over is None and not judged:
             self.budget.count(self.tool(js_name).name)
@@ -191,6 +195,27 @@ class JudgedSession(ObservedSession):
     def _over_pause(self) -> NoReturn:
         raise Abandoned(RuntimeTimeout(f"the run waited for tools longer than max_pause ({self.limits.max_pause:g} s)"))
 
+    # ── calls that are made ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def launch(self, run: Run) -> Steps:
+        """Have the tools begin whose turn has come. Where someone keeps a record of calls, it is written first."""
+        calls: list[OpenCall] = []
+        while (call := run.next_call(self.window, self._sequential)) is not None:
+            calls.append(call)
+        if self.trail is not None and calls:
+            for call in calls:
+                call.started = True
+            self.trail.started([call.id for call in calls])
+            yield Persist()  # before any of them runs: it must not happen twice unnoticed
+        if self.logs_calls:
+            yield from self.note_started(calls)
+        for call in calls:
+            if not self.known or not self.is_known(call):
+                yield Launch(call, self.call_info(call))
+
+    def _sequential(self, js_name: str) -> bool:
+        return self.tool(js_name).sequential
+
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -260,27 +285,22 @@ class JudgedSession(ObservedSession):
 
     def known_answers(self, run: Run) -> list[Answer]:
         """Answers that the log knows for calls whose turn has come."""
-        if not self.known:
-            return []
         handed = [call.id for call in run.open.values() if call.handed]
         logged = [(number, self.known.get(number + self.ids_lost)) for number in handed]
         return [Answer(number, bool(known.ok), known.answer or b"") for number, known in logged if known is not None]
 
     def is_known(self, call: OpenCall) -> bool:
         """Whether the log knows its answer."""
-        return bool(self.known) and call.id + self.ids_lost in self.known
+        return call.id + self.ids_lost in self.known
 
     def note_started(self, calls: Iterable[OpenCall]) -> Steps:
         """Have it written that these tools are about to run."""
-        if self.logs_calls:
-            begun = [self.call_info(call) for call in calls if not (call.unknown or self.is_known(call))]
-            if begun:
-                yield Note(started=begun)
+        begun = [self.call_info(call) for call in calls if not (call.unknown or self.is_known(call))]
+        if begun:
+            yield Note(started=begun)
 
     def note_answered(self, run: Run, answers: Iterable[Answer]) -> Steps:
         """Have it written what tools answered, before the guest knows."""
-        if not self.logs_calls:
-            return
         ended: list[tuple[CallInfo, bool, bytes]] = []
         for answer in answers:
             call = run.open.get(answer.call_id)

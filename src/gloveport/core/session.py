@@ -47,7 +47,6 @@ from .commands import (
     Cancel,
     Compile,
     Compiled,
-    Launch,
     LinkLost,
     OpenCall,
     Persist,
@@ -319,12 +318,12 @@ class Session(JudgedSession):
             yield from self._refuse(run)
             if run.finished is not None:
                 return (yield from self._finish(run))
-            waited += yield from self.judge(run)
-            if run.refused:
-                continue
-            yield from self._launch(run)
-            known = self.known_answers(run)
-            if known:
+            if run.undecided:
+                waited += yield from self.judge(run)
+                if run.refused:
+                    continue
+            yield from self.launch(run)
+            if self.known and (known := self.known_answers(run)):
                 yield from self._settle(run, known, waited)
                 waited = 0.0
                 continue
@@ -338,7 +337,7 @@ class Session(JudgedSession):
             got: Awaited = yield Await(patience if timer is None else min(timer, patience))
             run.paused += got.elapsed
             waited += got.elapsed
-            if answers := self.take_rulings(run, got.answers):
+            if answers := self.take_rulings(run, got.answers) if self.has_policy else got.answers:
                 yield from self._check_fatal(run, answers)
                 yield from self._settle(run, answers, waited)
                 waited = 0.0
@@ -349,23 +348,6 @@ class Session(JudgedSession):
             else:
                 yield from self._step(run, wire.tick_request(waited * 1000))
                 waited = 0.0
-
-    def _launch(self, run: Run) -> Steps:
-        calls: list[OpenCall] = []
-        while (call := run.next_call(self.window, self._sequential)) is not None:
-            calls.append(call)
-        if self.trail is not None and calls:
-            for call in calls:
-                call.started = True
-            self.trail.started([call.id for call in calls])
-            yield Persist()  # before any of them runs: it must not happen twice unnoticed
-        yield from self.note_started(calls)
-        for call in calls:
-            if not self.is_known(call):
-                yield Launch(call, self.call_info(call))
-
-    def _sequential(self, js_name: str) -> bool:
-        return self.tool(js_name).sequential
 
     @staticmethod
     def _timer_left(run: Run, waited: float) -> float | None:
@@ -391,7 +373,8 @@ class Session(JudgedSession):
 
     def _settle(self, run: Run, answers: list[Answer], waited: float, *, given: bool = False) -> Steps:
         requests: list[bytes] = []
-        yield from self.note_answered(run, answers)
+        if self.logs_calls:
+            yield from self.note_answered(run, answers)
         for answer in answers:
             if answer.pause:
                 run.hold(answer.call_id)
