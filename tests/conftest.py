@@ -84,6 +84,21 @@ def make_session(setting):
         yield lambda tools=(), **options: stack.enter_context(AgentSandbox(tools or {}, **setting, **options))
 
 
+@pytest.fixture
+def make_either(either):
+    """As `make_session`, once for each engine."""
+    from gloveport import AgentSandbox
+
+    with contextlib.ExitStack() as stack:
+        yield lambda tools=(), **options: stack.enter_context(AgentSandbox(tools or {}, **{**either, **options}))
+
+
+@pytest.fixture(params=("process", "v8"))
+def worker(request):
+    """Each engine in a process of its own, as it is by default."""
+    return dict(SETTINGS[request.param])
+
+
 @pytest.fixture(scope="session")
 def postgres():
     """The conninfo of a PostgreSQL server of these tests."""

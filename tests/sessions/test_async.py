@@ -189,19 +189,21 @@ async def test_what_is_not_an_answer_leaves_the_session_paused_there(make, kind)
     assert step.value == ["good", "answered"]
 
 
-async def test_fifty_sessions_at_once():
+@pytest.mark.parametrize(("engine", "number"), [("wasm", 50), ("v8", 12)])  # a worker of v8 is a process of some 60 MB
+async def test_many_sessions_at_once(engine, number):
     async def echo(x):
         return x
 
     async def one(i):
-        async with AsyncAgentSandbox({"echo": echo}) as session:
+        async with AsyncAgentSandbox({"echo": echo}, engine=engine) as session:
             return await session.run(f"let s = 0; for (let i = 0; i < 20; i++) s += await echo({i}); return s")
 
-    assert await asyncio.gather(*(one(i) for i in range(50))) == [20 * i for i in range(50)]
+    assert await asyncio.gather(*(one(i) for i in range(number))) == [20 * i for i in range(number)]
 
 
-async def test_paused_sessions_add_no_threads():
-    sessions = [AsyncAgentSandbox({"ask": lambda x: x}, isolation="inline") for _ in range(100)]
+async def test_paused_sessions_add_no_threads(either):
+    number = 200 if either["engine"] == "wasm" else 10
+    sessions = [AsyncAgentSandbox({"ask": lambda x: x}, **either) for _ in range(number)]
     before = threading.active_count()
     for session in sessions:
         await session.start("await ask(1)")
@@ -210,20 +212,20 @@ async def test_paused_sessions_add_no_threads():
         await session.close()
 
 
-async def test_nothing_is_started_before_the_first_use():
-    session = AsyncAgentSandbox({}, timeout=1)
+async def test_nothing_is_started_before_the_first_use(worker):
+    session = AsyncAgentSandbox({}, timeout=1, **worker)
     assert session.worker_pid is None
     await session.close()
 
 
-def test_one_session_on_two_loops_after_each_other():
-    session = AsyncAgentSandbox({"t": lambda: 1})
+def test_one_session_on_two_loops_after_each_other(worker):
+    session = AsyncAgentSandbox({"t": lambda: 1}, **worker)
     assert asyncio.run(session.run("globalThis.x = await t(); return x")) == 1
     assert asyncio.run(session.run("return x + 1")) == 2
     asyncio.run(session.close())
 
 
-def test_uvloop():
+def test_uvloop(worker):
     uvloop = pytest.importorskip("uvloop")
 
     async def later(x):
@@ -231,19 +233,19 @@ def test_uvloop():
         return x
 
     async def main():
-        async with AsyncAgentSandbox({"later": later, "now": lambda x: x}) as session:
+        async with AsyncAgentSandbox({"later": later, "now": lambda x: x}, **worker) as session:
             return await session.run("return [await later(1), await now(2)]")
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(main()) == [1, 2]
 
 
-async def test_a_session_inside_a_running_loop_can_be_blocking_too():
+async def test_a_session_inside_a_running_loop_can_be_blocking_too(worker):
     """As in a notebook: a loop runs in this thread, and the blocking class is used all the same."""
 
     async def later(x):
         await asyncio.sleep(0)
         return x
 
-    with AgentSandbox({"later": later}) as session:
+    with AgentSandbox({"later": later}, **worker) as session:
         assert session.run("return await later(5)") == 5

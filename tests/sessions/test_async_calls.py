@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("option", [{"tool_timeout": 0.3}, {"max_pause": 0.3}])
 @pytest.mark.parametrize("before", [0, 3])
-async def test_a_tool_that_hangs_is_cancelled_and_left_behind(option, before):
+async def test_a_tool_that_hangs_is_cancelled_and_left_behind(either, option, before):
     ended = []
 
     async def t(i):
@@ -26,7 +26,7 @@ async def test_a_tool_that_hangs_is_cancelled_and_left_behind(option, before):
                 ended.append(i)
         return i
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline", **option) as session:
+    async with AsyncAgentSandbox({"t": t}, **either, **option) as session:
         await session.run("globalThis.x = 1")
         result = await session.execute("x = 2; for (let i = 0; i < 9; i++) await t(i)")
         assert result.error_type == ("ToolTimeoutError" if "tool_timeout" in option else "RuntimeTimeout")
@@ -36,7 +36,7 @@ async def test_a_tool_that_hangs_is_cancelled_and_left_behind(option, before):
         assert await session.run("return [await t(100), await t(101)]") == [100, 101]
 
 
-async def test_a_timer_fires_while_a_tool_waits():
+async def test_a_timer_fires_while_a_tool_waits(either):
     release = asyncio.Event()
 
     async def t(i):
@@ -44,7 +44,7 @@ async def test_a_timer_fires_while_a_tool_waits():
             await release.wait()
         return i
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
+    async with AsyncAgentSandbox({"t": t}, **either) as session:
         code = (
             "await t(0); await t(1); const slow = t(2);"
             "const r = await Promise.race([slow, new Promise(r => setTimeout(() => r('timer'), 50))]);"
@@ -55,7 +55,7 @@ async def test_a_timer_fires_while_a_tool_waits():
 
 
 @pytest.mark.parametrize("where", ["tool", "guest"])
-async def test_a_cancelled_run_is_rolled_back_wherever_it_is(where):
+async def test_a_cancelled_run_is_rolled_back_wherever_it_is(worker, where):
     ended, tasks = [], asyncio.all_tasks()
 
     async def t(i):
@@ -66,7 +66,7 @@ async def test_a_cancelled_run_is_rolled_back_wherever_it_is(where):
                 ended.append(i)
         return i
 
-    async with AsyncAgentSandbox({"t": t}, timeout=60) as session:
+    async with AsyncAgentSandbox({"t": t}, timeout=60, **worker) as session:
         await session.run("globalThis.x = 1")
         code = "x = 2; for (let i = 0; i < 9; i++) await t(i);" + ("for (;;);" if where == "guest" else "")
         with pytest.raises(TimeoutError):
@@ -77,7 +77,7 @@ async def test_a_cancelled_run_is_rolled_back_wherever_it_is(where):
     assert asyncio.all_tasks() == tasks
 
 
-async def test_each_call_has_its_own_context_variables():
+async def test_each_call_has_its_own_context_variables(either):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("the caller's")
     seen = []
@@ -88,13 +88,13 @@ async def test_each_call_has_its_own_context_variables():
         await asyncio.sleep(0)
         seen.append(variable.get())
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
+    async with AsyncAgentSandbox({"t": t}, **either) as session:
         await session.run("await t(); await t()")
     assert seen == ["the caller's", "a tool's"] * 2
     assert variable.get() == "the caller's"
 
 
-async def test_timeouts_and_groups_inside_of_tools_concern_the_tool_only():
+async def test_timeouts_and_groups_inside_of_tools_concern_the_tool_only(either):
     async def t(i):
         if i % 2:
             with pytest.raises(TimeoutError):
@@ -105,7 +105,7 @@ async def test_timeouts_and_groups_inside_of_tools_concern_the_tool_only():
             task = group.create_task(asyncio.sleep(0, i))
         return task.result()
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
+    async with AsyncAgentSandbox({"t": t}, **either) as session:
         assert await session.run("const r = []; for (let i = 0; i < 4; i++) r.push(await t(i)); return r") == [
             0,
             1,
@@ -115,7 +115,7 @@ async def test_timeouts_and_groups_inside_of_tools_concern_the_tool_only():
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_a_tool_that_cancels_itself_has_not_answered(waits):
+async def test_a_tool_that_cancels_itself_has_not_answered(either, waits):
     async def t(i):
         if i == 1:
             asyncio.current_task().cancel()
@@ -123,18 +123,18 @@ async def test_a_tool_that_cancels_itself_has_not_answered(waits):
                 await asyncio.sleep(5)
         return i
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
+    async with AsyncAgentSandbox({"t": t}, **either) as session:
         with pytest.raises(asyncio.CancelledError):
             await session.run("await t(0); await t(1); await t(2)")
         assert session.pending.args == (1,)
         assert (await session.resume(session.pending, 5)).status == "Succeeded"
 
 
-async def test_other_tasks_have_their_turn_while_tools_never_wait():
+async def test_other_tasks_have_their_turn_while_tools_never_wait(either):
     async def t(i):
         return i
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
+    async with AsyncAgentSandbox({"t": t}, **either) as session:
         await session.run("return 1")
         turns = 0
 
@@ -152,11 +152,11 @@ async def test_other_tasks_have_their_turn_while_tools_never_wait():
         assert turns > took / 0.05  # a turn every few milliseconds on the whole
 
 
-async def test_max_pause_counts_short_calls_too():
+async def test_max_pause_counts_short_calls_too(either):
     async def t():
         await asyncio.sleep(0.05)
 
-    async with AsyncAgentSandbox({"t": t}, isolation="inline", max_pause=0.4) as session:
+    async with AsyncAgentSandbox({"t": t}, **either, max_pause=0.4) as session:
         with pytest.raises(RuntimeTimeout):
             await session.run("for (;;) await t()")
         await session.run("await t()")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from gloveport import AgentSandbox, AsyncAgentSandbox
+from gloveport import AsyncAgentSandbox
 from gloveport.events import (
     CallEnded,
     CallStarted,
@@ -18,10 +18,6 @@ from gloveport.events import (
     RunEnded,
     RunStarted,
 )
-
-
-def inline(tools=None, **options):
-    return AgentSandbox(tools or {}, isolation="inline", **options)
 
 
 def after(events, session):
@@ -58,8 +54,8 @@ def test_typescript_and_code_that_does_not_compile(make_session):
     assert kinds == [RunStarted, ConsoleOutput, RunEnded]
 
 
-def test_refused_calls_and_lost_runs():
-    session = inline({"ask": lambda x: x}, max_tool_calls=1, timeout=0.2)
+def test_refused_calls_and_lost_runs(make_either):
+    session = make_either({"ask": lambda x: x}, max_tool_calls=1, timeout=0.2)
     events = session.events()
     session.execute("await ask(1); await ask(2).catch(() => 0); for (;;);")
     session.run("return 1")
@@ -74,8 +70,8 @@ def test_refused_calls_and_lost_runs():
     ]
 
 
-def test_a_paused_run_is_one_run():
-    session = inline({"ask": lambda x: x})
+def test_a_paused_run_is_one_run(make_either):
+    session = make_either({"ask": lambda x: x})
     events = session.events()
     step = session.start("console.log(await ask(1))")
     session.resume(step, "yes")
@@ -83,8 +79,8 @@ def test_a_paused_run_is_one_run():
     assert kinds == [RunStarted, CallStarted, CallEnded, ConsoleOutput, RunEnded]
 
 
-def test_a_flood_is_cut_in_the_middle_with_counts():
-    session = inline(max_output_bytes=1000)
+def test_a_flood_is_cut_in_the_middle_with_counts(make_either):
+    session = make_either(max_output_bytes=1000)
     events = session.events()
     began = time.perf_counter()
     session.execute("for (let i = 0; i < 200000; i++) console.log('line', i)")
@@ -102,9 +98,9 @@ def test_a_flood_is_cut_in_the_middle_with_counts():
     assert sum(len(text.text) + 1 for text in texts) <= 4 * 1000 + 20
 
 
-def test_a_slow_listener_is_told_what_it_missed(monkeypatch):
+def test_a_slow_listener_is_told_what_it_missed(make_either, monkeypatch):
     monkeypatch.setattr("gloveport.host.events.MAX_WAITING", 5)
-    session = inline()
+    session = make_either()
     events = session.events()
     session.run("for (let i = 0; i < 20; i++) console.log(i)")
     told = after(events, session)
@@ -112,8 +108,8 @@ def test_a_slow_listener_is_told_what_it_missed(monkeypatch):
     assert [event.sequence for event in told[1:]] == [18, 19, 20, 21, 22]
 
 
-def test_a_listener_in_a_thread_is_woken_and_ends_with_the_session():
-    session = inline({"nap": lambda: time.sleep(0.01)})
+def test_a_listener_in_a_thread_is_woken_and_ends_with_the_session(make_either):
+    session = make_either({"nap": lambda: time.sleep(0.01)})
     seen = []
     events = session.events()
     thread = threading.Thread(target=lambda: seen.extend(events))
@@ -126,8 +122,8 @@ def test_a_listener_in_a_thread_is_woken_and_ends_with_the_session():
     assert list(session.events()) == []
 
 
-def test_a_stream_that_was_closed_gets_nothing_more():
-    session = inline()
+def test_a_stream_that_was_closed_gets_nothing_more(make_either):
+    session = make_either()
     with session.events() as events, session.events() as other:
         session.run("1")
         events.close()
@@ -137,13 +133,13 @@ def test_a_stream_that_was_closed_gets_nothing_more():
 
 
 @pytest.mark.anyio
-async def test_output_arrives_on_the_loop_while_the_run_goes_on(isolation):
+async def test_output_arrives_on_the_loop_while_the_run_goes_on(setting):
     release = asyncio.Event()
 
     async def gate():
         await release.wait()
 
-    async with AsyncAgentSandbox({"gate": gate}, isolation=isolation) as session:
+    async with AsyncAgentSandbox({"gate": gate}, **setting) as session:
         events = session.events()
         run = asyncio.create_task(session.run("console.log('before'); await gate(); console.log('after')"))
         async for event in events:
@@ -158,8 +154,8 @@ async def test_output_arrives_on_the_loop_while_the_run_goes_on(isolation):
 
 
 @pytest.mark.anyio
-async def test_closing_ends_a_listener_that_waits():
-    session = await AsyncAgentSandbox.create({}, isolation="inline")
+async def test_closing_ends_a_listener_that_waits(either):
+    session = await AsyncAgentSandbox.create({}, **either)
     events = session.events()
 
     async def listen():

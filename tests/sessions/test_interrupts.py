@@ -14,7 +14,7 @@ from gloveport import AgentSandbox, RuntimeTimeout
 
 @pytest.mark.parametrize("option", [{"tool_timeout": 0.3}, {"max_pause": 0.3}])
 @pytest.mark.parametrize("before", [0, 3])
-def test_a_tool_that_hangs_is_left_behind(option, before):
+def test_a_tool_that_hangs_is_left_behind(make_either, option, before):
     release, late = threading.Event(), []
 
     def t(i):
@@ -23,7 +23,7 @@ def test_a_tool_that_hangs_is_left_behind(option, before):
             late.append(i)
         return i
 
-    with AgentSandbox({"t": t}, isolation="inline", **option) as session:
+    with make_either({"t": t}, **option) as session:
         session.run("globalThis.x = 1")
         began = time.monotonic()
         result = session.execute("x = 2; for (let i = 0; i < 9; i++) await t(i)")
@@ -37,7 +37,7 @@ def test_a_tool_that_hangs_is_left_behind(option, before):
         assert session.run("return [await t(100), await t(101)]") == [100, 101]
 
 
-def test_a_timer_fires_while_a_tool_hangs():
+def test_a_timer_fires_while_a_tool_hangs(make_either):
     release = threading.Event()
 
     def t(i):
@@ -45,7 +45,7 @@ def test_a_timer_fires_while_a_tool_hangs():
             release.wait(30)
         return i
 
-    with AgentSandbox({"t": t}, isolation="inline") as session:
+    with make_either({"t": t}) as session:
         code = (
             "await t(0); await t(1);"
             "const r = await Promise.race([t(2), new Promise(r => setTimeout(() => r('timer'), 100))]);"
@@ -55,8 +55,8 @@ def test_a_timer_fires_while_a_tool_hangs():
         assert session.run(code) == "timer"
 
 
-def test_the_caller_can_be_interrupted_while_a_tool_runs():
-    with AgentSandbox({"t": lambda: time.sleep(5)}, isolation="inline") as session:
+def test_the_caller_can_be_interrupted_while_a_tool_runs(make_either):
+    with make_either({"t": lambda: time.sleep(5)}) as session:
         session.run("globalThis.x = 1")
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         began = time.monotonic()
@@ -66,8 +66,8 @@ def test_the_caller_can_be_interrupted_while_a_tool_runs():
         assert (session.run("return x"), session.lost_runs) == (1, 1)
 
 
-def test_the_caller_can_be_interrupted_while_the_guest_computes():
-    with AgentSandbox({"t": lambda: 1}, timeout=60) as session:
+def test_the_caller_can_be_interrupted_while_the_guest_computes(worker):
+    with AgentSandbox({"t": lambda: 1}, timeout=60, **worker) as session:
         session.run("globalThis.x = 1")
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):

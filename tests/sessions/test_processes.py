@@ -19,8 +19,8 @@ import pytest
 from gloveport import AgentSandbox, AsyncAgentSandbox
 
 
-def test_any_thread_may_use_a_session():
-    with AgentSandbox({"t": lambda x: x}) as session, ThreadPoolExecutor(4) as pool:
+def test_any_thread_may_use_a_session(worker):
+    with AgentSandbox({"t": lambda x: x}, **worker) as session, ThreadPoolExecutor(4) as pool:
         session.run("globalThis.n = 0")
         for _ in range(8):
             pool.submit(session.run, "n += await t(1)").result()
@@ -36,17 +36,17 @@ def test_sessions_in_threads_do_not_meet(make_session):
         assert list(pool.map(one, range(24))) == list(range(24))
 
 
-def _in_child(queue):
-    with AgentSandbox({"t": lambda x: x + 1}) as session:
+def _in_child(queue, options):
+    with AgentSandbox({"t": lambda x: x + 1}, **options) as session:
         queue.put(session.run("return await t(1)"))
 
 
-def test_a_forked_child_makes_sessions_of_its_own():
-    with AgentSandbox({"t": lambda x: x}) as session:
+def test_a_forked_child_makes_sessions_of_its_own(worker):
+    with AgentSandbox({"t": lambda x: x}, **worker) as session:
         session.run("globalThis.x = 7")
         context = multiprocessing.get_context("fork")
         queue = context.Queue()
-        child = context.Process(target=_in_child, args=(queue,))
+        child = context.Process(target=_in_child, args=(queue, worker))
         child.start()
         assert queue.get(timeout=60) == 2
         child.join(30)
@@ -54,9 +54,9 @@ def test_a_forked_child_makes_sessions_of_its_own():
         assert session.run("return x") == 7
 
 
-def test_the_workers_death_costs_the_run_only():
+def test_the_workers_death_costs_the_run_only(worker):
     entered = threading.Event()
-    with AgentSandbox({"t": lambda: entered.set() or time.sleep(0.2)}) as session:
+    with AgentSandbox({"t": lambda: entered.set() or time.sleep(0.2)}, **worker) as session:
         session.run("globalThis.x = 1")
         pid = session.worker_pid
 
@@ -73,11 +73,11 @@ def test_the_workers_death_costs_the_run_only():
 
 
 @pytest.mark.parametrize("step", range(6))
-def test_the_worker_killed_at_every_step(step):
+def test_the_worker_killed_at_every_step(worker, step):
     """Killed before the n-th thing that is asked of it: the session answers everything that comes after."""
     tools = {"t": lambda x: x}
     key = b"k" * 16
-    with AgentSandbox(tools) as session:
+    with AgentSandbox(tools, **worker) as session:
         session.run("globalThis.x = 1")
         actions = [
             lambda: session.execute("x = await t(1); return x"),
@@ -98,11 +98,14 @@ def test_the_worker_killed_at_every_step(step):
         while session.pending is not None:
             session.resume(session.pending, 1)
         assert session.run("return x") == 1
-        AgentSandbox.load(session.dump(key), key, tools).close()
+        AgentSandbox.load(session.dump(key), key, tools, **worker).close()
 
 
-def test_a_dropped_session_takes_its_worker_along():
-    session = AgentSandbox({})
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_dropped_session_takes_its_worker_along(worker, paused):
+    session = AgentSandbox({"t": lambda: 1}, **worker)
+    if paused:
+        session.start("await t()")
     pid = session.worker_pid
     assert _alive(pid)
     del session
@@ -113,7 +116,7 @@ def test_a_dropped_session_takes_its_worker_along():
 HOST = """
 import sys, time
 from gloveport import AgentSandbox
-sessions = [AgentSandbox({"t": lambda: time.sleep(60)}) for _ in range(3)]
+sessions = [AgentSandbox({"t": lambda: time.sleep(60)}, engine=sys.argv[1]) for _ in range(3)]
 sessions[1].start("await t()")
 import threading
 threading.Thread(target=sessions[2].execute, args=("for (;;);",), daemon=True).start()
@@ -123,8 +126,8 @@ time.sleep(60)
 """
 
 
-def test_a_killed_host_leaves_no_worker():
-    host = subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True)
+def test_a_killed_host_leaves_no_worker(worker):
+    host = subprocess.Popen([sys.executable, "-c", HOST, worker["engine"]], stdout=subprocess.PIPE, text=True)
     pids = [int(pid) for pid in host.stdout.readline().split()]
     family = [*pids, *_descendants(host.pid)]
     assert len(pids) == 3
@@ -135,8 +138,8 @@ def test_a_killed_host_leaves_no_worker():
     assert _gone(family)
 
 
-def test_the_interpreter_ends_quietly_with_sessions_open():
-    script = "from gloveport import AgentSandbox\ns = AgentSandbox({'t': lambda: 1})\ns.start('await t()')\nprint(s.worker_pid)"
+def test_the_interpreter_ends_quietly_with_sessions_open(worker):
+    script = f"from gloveport import AgentSandbox\ns = AgentSandbox({{'t': lambda: 1}}, **{worker!r})\ns.start('await t()')\nprint(s.worker_pid)"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert _gone([int(done.stdout)])
@@ -151,10 +154,10 @@ def test_importing_is_light():
     assert done.stdout.strip() == "0"
 
 
-def test_a_session_without_inline_never_loads_the_engine_into_the_host():
+def test_a_session_without_inline_never_loads_the_engine_into_the_host(worker):
     script = (
         "import sys; from gloveport import AgentSandbox\n"
-        "with AgentSandbox({}) as s: s.run('return 1')\nprint('wasmtime' in sys.modules)"
+        f"with AgentSandbox({{}}, **{worker!r}) as s: s.run('return 1')\nprint('wasmtime' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -215,19 +218,20 @@ def test_ten_thousand_runs_leave_nothing(isolation):
         assert _memory() - rss < 48 * 1024 * 1024  # the journal may take 8 MiB
 
 
-def test_async_sessions_leave_nothing():
+def test_async_sessions_leave_nothing(worker):
     import asyncio
 
     async def echo(x):
         return x
 
     async def one():
-        async with AsyncAgentSandbox({"echo": echo, "now": lambda: 1}) as session:
+        async with AsyncAgentSandbox({"echo": echo, "now": lambda: 1}, **worker) as session:
             await session.run("await now(); return await echo(1)")
 
-    asyncio.run(one())
+    for _ in range(3):
+        asyncio.run(one())
     before = _count()
-    for _ in range(50):
+    for _ in range(50 if worker["engine"] == "wasm" else 12):
         asyncio.run(one())
     settled, *counts = _settled(before)
     assert settled, counts

@@ -18,13 +18,15 @@ from gloveport import (
     SessionClosedError,
 )
 
+from ..conftest import SETTINGS
+
 
 @pytest.fixture
-def make(isolation):
+def make(setting):
     runtimes = []
 
     def make(*args, **options):
-        runtimes.append(IsolatedRuntime(*args, isolation=isolation, **options))
+        runtimes.append(IsolatedRuntime(*args, **setting, **options))
         return runtimes[-1]
 
     yield make
@@ -62,9 +64,9 @@ def test_the_value_of_a_script_is_that_of_its_last_expression(runtime, script, v
         assert runtime.eval(script) == value
 
 
-@pytest.fixture(scope="module")
-def runtime():
-    with IsolatedRuntime(isolation="inline") as runtime:
+@pytest.fixture(scope="module", params=("inline", "v8"))
+def runtime(request):
+    with IsolatedRuntime(**SETTINGS[request.param]) as runtime:
         runtime.eval("const a = 20; let b = 3")
         yield runtime
 
@@ -137,8 +139,8 @@ def test_limits(make):
     )
 
 
-def test_nothing_is_started_before_the_first_use():
-    with IsolatedRuntime() as runtime:
+def test_nothing_is_started_before_the_first_use(worker):
+    with IsolatedRuntime(**worker) as runtime:
         assert runtime.worker_pid is None
         runtime.eval("1")
         assert runtime.worker_pid is not None
@@ -182,8 +184,8 @@ async def test_a_cancelled_script_is_rolled_back(make):
         assert runtime.eval("x") == 1
 
 
-def test_close_ends_a_script_that_runs():
-    runtime = IsolatedRuntime(timeout=60)
+def test_close_ends_a_script_that_runs(worker):
+    runtime = IsolatedRuntime(timeout=60, **worker)
     runtime.eval("1")
     threading.Timer(0.3, runtime.close).start()
     began = time.monotonic()
