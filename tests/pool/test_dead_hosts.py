@@ -364,6 +364,11 @@ def test_a_store_that_fails_ends_the_session_here_and_nothing_is_lost(make_pool,
                 raise StoreUnavailable("gone")
             return super().append(*arguments, **more)
 
+        def put(self, *arguments, **more):
+            if self.fail:
+                raise StoreUnavailable("gone")
+            return super().put(*arguments, **more)
+
     async def main():
         store = Failing()
         shop = Shop(store)

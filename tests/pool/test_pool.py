@@ -270,10 +270,10 @@ def test_many_who_make_sessions_at_once_do_not_pass_the_limit(store, make_pool, 
 
 def test_sessions_end_with_their_time_and_what_they_spent_does_not(store, make_pool, play):
     async def main():
-        pool = make_pool(store, ttl=0.1, max_tool_calls=5, tool_budgets={"mail": 2})
+        pool = make_pool(store, ttl=1, max_tool_calls=5, tool_budgets={"mail": 2})
         async with pool.session("ada", "1") as session:
             await session.run("globalThis.n = 1; await look(); await mail(); await mail()")
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(1.1)
         async with pool.session("ada", "1") as session:
             assert await session.run("return globalThis.n ?? null") is None
             assert (session.calls_made, session.calls_remaining) == (3, 2)
@@ -545,7 +545,7 @@ def test_the_steps_of_a_pool_are_those_of_a_session(make_pool, play):
     ]
 
     async def main():
-        options = {"clock": 1_000_000, "random_seed": 5, "isolation": "inline", "max_tool_calls": 5}
+        options = {"clock": 1_000_000, "random_seed": 5, "max_tool_calls": 5, **make_pool.own}
         pool = make_pool(MemoryStore(), **{**options, "max_live": 1})
         plain = AsyncAgentSandbox(TOOLS, **options)
         for code in codes:

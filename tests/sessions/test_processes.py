@@ -139,7 +139,10 @@ def test_a_killed_host_leaves_no_worker(worker):
 
 
 def test_the_interpreter_ends_quietly_with_sessions_open(worker):
-    script = f"from gloveport import AgentSandbox\ns = AgentSandbox({{'t': lambda: 1}}, **{worker!r})\ns.start('await t()')\nprint(s.worker_pid)"
+    script = (
+        f"from gloveport import AgentSandbox\ns = AgentSandbox({{'t': lambda: 1}}, **{worker!r})\n"
+        "s.start('await t()')\nprint(s.worker_pid)"
+    )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert _gone([int(done.stdout)])

@@ -215,6 +215,8 @@ class Session(JudgedSession):
 
     def _abandon(self, error: GloveportError) -> Steps:
         run = self.run
+        if self.closed:  # whatever it is that ended then
+            error = RunCancelled("the session was closed while it ran; the run was rolled back")
         yield Cancel()
         yield Release()
         if run is None:
@@ -322,6 +324,7 @@ class Session(JudgedSession):
                 waited += yield from self.judge(run)
                 if run.refused:
                     continue
+            self._check_closed()
             yield from self.launch(run)
             if self.known and (known := self.known_answers(run)):
                 yield from self._settle(run, known, waited)
@@ -335,6 +338,7 @@ class Session(JudgedSession):
             timer = self._timer_left(run, waited)
             patience = max(0.0, run.pause_left)
             got: Awaited = yield Await(patience if timer is None else min(timer, patience))
+            self._check_closed()
             run.paused += got.elapsed
             waited += got.elapsed
             if answers := self.take_rulings(run, got.answers) if self.has_policy else got.answers:
@@ -348,6 +352,11 @@ class Session(JudgedSession):
             else:
                 yield from self._step(run, wire.tick_request(waited * 1000))
                 waited = 0.0
+
+    def _check_closed(self) -> None:
+        """Another thread or task may close the session while the guest or a tool works: nothing is called or charged then."""
+        if self.closed:
+            raise _Abandoned(RunCancelled("the session was closed"))
 
     @staticmethod
     def _timer_left(run: Run, waited: float) -> float | None:

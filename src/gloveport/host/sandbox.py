@@ -184,7 +184,10 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def close(self) -> None:
-        """End the session and its worker, also while paused or in use by another task. Idempotent."""
+        """End the session and its worker, also while paused or in use by another task. Idempotent.
+
+        A run that is under way ends with `RunCancelled`: at once if it computes, and if it waits for tools, when one of these ends.
+        """
         try:
             with self._exclusive():
                 self._shut()

@@ -209,7 +209,10 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
-        """End the session and its worker, also while paused or in use by another thread. Idempotent."""
+        """End the session and its worker, also while paused or in use by another thread. Idempotent.
+
+        A run that is under way ends with `RunCancelled`: at once if it computes, and if it waits for tools, when one of these ends.
+        """
         try:
             with self._exclusive():
                 self._shut()
