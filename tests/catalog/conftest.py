@@ -31,6 +31,6 @@ def office():
 
 
 @pytest.fixture
-def session(office):
-    with AgentSandbox({"now": lambda: "noon"}, tools_catalog=office, isolation="inline") as made:
+def session(office, either):
+    with AgentSandbox({"now": lambda: "noon"}, tools_catalog=office, **either) as made:
         yield made

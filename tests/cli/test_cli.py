@@ -12,6 +12,14 @@ from gloveport import AgentSandbox, __version__
 from gloveport.cli import main
 from gloveport.stores import Record, SQLiteStore
 
+ENGINES = {"wasm": ("--isolation", "inline"), "v8": ("--engine", "v8")}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    """What runs the code, as options."""
+    return ENGINES[request.param]
+
 
 @pytest.fixture
 def cli(capsys):
@@ -35,25 +43,23 @@ def test_version_and_help(cli):
         assert cli(verb, "--help")[0] == 0
 
 
-def test_run_prints_the_result_and_the_output_apart(cli):
-    code, out, err = cli(
-        "run", "-c", "console.log('hi'); const n: number = 41; return {n: n + 1}", "--isolation", "inline"
-    )
+def test_run_prints_the_result_and_the_output_apart(cli, engine):
+    code, out, err = cli("run", "-c", "console.log('hi'); const n: number = 41; return {n: n + 1}", *engine)
     assert (code, json.loads(out), err) == (0, {"n": 42}, "hi\n")
 
 
-def test_run_reads_files_and_standard_input(cli, tmp_path, monkeypatch):
+def test_run_reads_files_and_standard_input(cli, engine, tmp_path, monkeypatch):
     file = tmp_path / "code.ts"
     file.write_text("return 'é'")
-    assert cli("run", file, "--isolation", "inline")[:2] == (0, '"é"\n')
+    assert cli("run", file, *engine)[:2] == (0, '"é"\n')
     import io
 
     monkeypatch.setattr(sys, "stdin", io.StringIO("return 7"))
-    assert cli("run", "-", "--isolation", "inline")[:2] == (0, "7\n")
+    assert cli("run", "-", *engine)[:2] == (0, "7\n")
 
 
-def test_run_json_is_the_whole_result(cli):
-    code, out, err = cli("run", "--json", "-c", "console.log('x'); null.y", "--isolation", "inline")
+def test_run_json_is_the_whole_result(cli, engine):
+    code, out, err = cli("run", "--json", "-c", "console.log('x'); null.y", *engine)
     data = json.loads(out)
     assert (code, data["status"], data["stdout"], data["error_type"], data["line"]) == (
         1,
@@ -72,7 +78,7 @@ def test_run_json_is_the_whole_result(cli):
         (["-c", "return 1 +"], 1),
         (["-c", "for (;;);", "--timeout", "0.2"], 3),
         (["-c", "return 'x'.repeat(2000)", "--max-result", "1K"], 3),
-        (["-c", "const a = []; for (;;) a.push(new Uint8Array(1e6))", "--max-memory", "16M"], 3),
+        (["-c", "const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))", "--max-memory", "32M"], 3),
         (["-c", "export const x = 1"], 2),
         (["no-such-file.js"], 2),
         (["-c", "1", "--timeout", "0"], 2),
@@ -81,8 +87,9 @@ def test_run_json_is_the_whole_result(cli):
         ([], 2),
     ],
 )
-def test_exit_codes(cli, argv, code):
-    assert cli("run", *argv, "--isolation", "inline")[0] == code
+def test_exit_codes(cli, engine, argv, code):
+    before = () if "--engine" in argv else engine
+    assert cli("run", *before, *argv)[0] == code
 
 
 def test_a_missing_jail_is_its_own_exit_code(cli, monkeypatch):
@@ -98,7 +105,12 @@ def test_a_missing_jail_is_its_own_exit_code(cli, monkeypatch):
     assert "no user namespaces here" in err
 
 
-def test_run_is_repeatable_with_seed_and_clock(cli):
+def test_v8_has_no_other_isolation(cli):
+    code, _, err = cli("run", "-c", "1", "--engine", "v8", "--isolation", "inline")
+    assert (code, "isolation='process'" in err) == (2, True)
+
+
+def test_run_is_repeatable_with_seed_and_clock(cli, engine):
     argv = [
         "run",
         "-c",
@@ -107,8 +119,7 @@ def test_run_is_repeatable_with_seed_and_clock(cli):
         "5",
         "--clock",
         "1000",
-        "--isolation",
-        "inline",
+        *engine,
     ]
     assert cli(*argv) == cli(*argv)
     assert json.loads(cli(*argv)[1])[1] == 1_000_000

@@ -145,18 +145,18 @@ def servers(serve):
     return server, other, tool
 
 
-def test_a_session_never_sees_them(serve):
+def test_a_session_never_sees_them(serve, either):
     server, other, tool = servers(serve)
     for function in (tool, tool.aio):
-        with AgentSandbox({"fetch_url": function}, isolation="inline") as session:
+        with AgentSandbox({"fetch_url": function}, **either) as session:
             result = session.execute(f"const base = '{server.url('')}';" + PROBE)
             check_session(result, session.describe_tools(), session.dump(b"k" * 16), server, other)
 
 
 @pytest.mark.anyio
-async def test_a_session_on_asyncio_never_sees_them(serve):
+async def test_a_session_on_asyncio_never_sees_them(serve, worker):
     server, other, tool = servers(serve)
     for function in (tool, tool.aio):
-        async with AsyncAgentSandbox({"fetch_url": function}, isolation="process") as session:
+        async with AsyncAgentSandbox({"fetch_url": function}, **worker) as session:
             result = await session.execute(f"const base = '{server.url('')}';" + PROBE)
             check_session(result, session.describe_tools(), await session.dump(b"k" * 16), server, other)

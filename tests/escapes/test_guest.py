@@ -115,14 +115,14 @@ def check(expect, result, calls):
 
 
 @pytest.mark.parametrize("ask", [None, ["t"]], ids=["start", "ask"])
-def test_arguments_that_cannot_cross_do_not_end_a_run_that_is_driven_step_by_step(ask):
+def test_arguments_that_cannot_cross_do_not_end_a_run_that_is_driven_step_by_step(either, ask):
     """The guest is told, as it is in `run`, and the next call is handed out."""
     code = (
         "const told = [];"
         "for (const v of [new Date(NaN), 10n ** 5000n, 7]) try { told.push(await t(v)) } catch (e) { told.push(e.name) }"
         "return told"
     )
-    with AgentSandbox({"t": lambda x: x}, isolation="inline") as session:
+    with AgentSandbox({"t": lambda x: x}, **either) as session:
         step = session.start(code, ask=ask)
         assert step.args == (7,)
         assert session.resume(step, 8).value == ["TypeError", "TypeError", 8]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 from gloveport import AgentSandbox, KeyRing, SessionPool, __version__
+from gloveport.engines.v8.build import v8_build
 from gloveport.engines.wasm.build import guest_build
 from gloveport.stores import MemoryStore, Record
 
@@ -21,6 +23,10 @@ TOOLS = {"ask": lambda question: question, "note": lambda text: None}
 FIRST = "let count = 1; await note('a'); const words = new Map([['x', [1n, 'ü']]]); return count"
 PAUSED = "count += 1; const answer = await ask(count); return [answer, ++count, words.get('x'), Math.random()]"
 OPTIONS = {"clock": 1_700_000_000, "random_seed": 7, "max_tool_calls": 10, "isolation": "inline"}
+
+
+V8_OPTIONS = {**OPTIONS, "engine": "v8", "isolation": "process"}
+"""Those blobs are in a folder of their own, `v8`."""
 
 
 def keys():
@@ -36,12 +42,12 @@ def keys():
 
 def pool(store, **options):
     """The pool that the stored session belongs to."""
-    return SessionPool(store, keys()["pool"], TOOLS, ttl=None, journal=True, max_pause=1e9, **OPTIONS, **options)
+    return SessionPool(store, keys()["pool"], TOOLS, ttl=None, journal=True, max_pause=1e9, **(options or OPTIONS))
 
 
-async def _pooled() -> Record:
+async def _pooled(options) -> Record:
     store = MemoryStore()
-    async with pool(store) as sessions:
+    async with pool(store, **options) as sessions:
         async with sessions.session("ada", "1") as session:
             await session.run(FIRST)
             await session.start(PAUSED, ask=["ask"])
@@ -50,9 +56,14 @@ async def _pooled() -> Record:
 
 def main() -> None:
     """Write the files."""
-    folder = FOLDER / __version__
+    write(FOLDER / __version__, OPTIONS, guest_build())
+    write(FOLDER / __version__ / "v8", V8_OPTIONS, v8_build())
+
+
+def write(folder: Path, options: dict[str, Any], guest: str) -> None:
+    """The blobs of one engine."""
     folder.mkdir(exist_ok=True)
-    with AgentSandbox(TOOLS, **OPTIONS) as session:
+    with AgentSandbox(TOOLS, **options) as session:
         session.run(FIRST)
         session.start(PAUSED, ask=["ask"])
         for name, key in keys().items():
@@ -60,13 +71,13 @@ def main() -> None:
                 blob = session.dump(key, associated_data=DATA, journal=name == "journal")
                 (folder / f"{name}.glvs").write_bytes(blob)
         expected = session.resume(session.pending, "yes").value
-    record = asyncio.run(_pooled())
+    record = asyncio.run(_pooled(options))
     (folder / "pool.glvs").write_bytes(record.blob)
     for number, segment in enumerate(record.segments):
         (folder / f"pool.{number}.glvs").write_bytes(segment)
     about = {
         "release": __version__,
-        "guest": guest_build(),
+        "guest": guest,
         "answer": "yes",
         "value": repr(expected),
         "pool": {"key": record.key, "spent": record.spent, "segments": len(record.segments)},

@@ -139,6 +139,8 @@ def test_a_budget_for_a_tool_that_there_is_not_is_refused():
         {"tool_name": ""},
         {"tool_budgets": {"a": -1}},
         {"key": "xyz"},
+        {"engine": "v9"},
+        {"engine": "v8", "isolation": "inline"},
     ],
 )
 def test_bad_options_are_refused_when_the_capability_is_made(options: dict[str, Any]):
@@ -238,7 +240,7 @@ def test_a_spec_gives_the_same_capability(tmp_path: Path):
 
 def test_there_is_a_schema_of_specs():
     schema = str(AgentSpec.model_json_schema_with_capabilities([ToolScript]))
-    for option in ("tool_name", "max_tool_calls", "isolation"):
+    for option in ("tool_name", "max_tool_calls", "engine", "isolation"):
         assert option in schema
 
 

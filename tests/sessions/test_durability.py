@@ -240,16 +240,29 @@ def test_a_loaded_session_goes_on_with_the_random_numbers_and_ids():
 
 
 def test_large_values_cross_within_the_limits_that_are_named():
-    """No other limit than those that have a name is met first."""
-    size = 20_000_000
-    tools = {"big": lambda: "x" * size, "take": len}
-    options = {"max_result_bytes": 1 << 26, "max_memory": 1 << 29, "max_journal_bytes": 1 << 27}
+    """No other limit than those that have a name is met first, and none of them costs a run."""
+    size, most = 20_000_000, 63 << 20
+    tools = {"big": lambda n: "x" * n, "take": len}
+    options = {"max_result_bytes": 1 << 26, "max_memory": 1 << 30, "max_journal_bytes": 1 << 28}
     with inline(tools, **options) as session:
-        assert session.run("return (await big()).length") == size
+        assert session.run(f"return (await big({size})).length") == size
+        assert session.run(f"return (await Promise.all([big({2 * size}), big({2 * size})])).length") == 2
         assert session.run(f"return await take('y'.repeat({size}))") == size
         assert len(session.run(f"return 'z'.repeat({size})")) == size
-        assert session.execute(f"return 'z'.repeat({1 << 26})").error_type == "ResultTooLarge"
+        for code, kind in (
+            (f"return await big({most})", "TypeError"),
+            (f"return await take('y'.repeat({most}))", "RangeError"),
+            (f"return 'z'.repeat({most})", "ValueCrossingError"),
+        ):
+            result = session.execute(code)
+            assert (result.error_type, "63 MiB" in result.error or str(most) in result.error) == (kind, True)
         assert session.lost_runs == 0
+        step = session.start("return (await take('')).length")
+        with pytest.raises(ValueCrossingError, match="give less"):
+            session.resume(step, "x" * most)
+        assert session.resume(step, "x").value == 1
+    with inline(tools, max_result_bytes=1000) as session:
+        assert session.execute("return 'z'.repeat(1000)").error_type == "ResultTooLarge"
 
 
 def test_a_dump_over_the_cap_is_refused_and_the_session_goes_on():

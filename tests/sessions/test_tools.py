@@ -296,6 +296,34 @@ def test_calls_beyond_the_window_wait_in_order():
     assert sorted(seen) == list(range(300))
 
 
+def test_answers_that_need_several_messages_are_given_one_after_the_other():
+    meet = threading.Barrier(8, timeout=20)
+
+    def big(n):
+        meet.wait()
+        return "x" * n
+
+    code = "return (await Promise.all(Array.from({length: 8}, (_, i) => big(%d + i)))).map(text => text.length)"
+    with inline({"big": big}, max_journal_bytes=1 << 26, timeout=5) as session:
+        for size in (1_000_000, 3_000_000):
+            assert session.run("globalThis.last = 1; " + code % size) == [size + i for i in range(8)]
+        assert session.lost_runs == 0
+        session.start("await big(5)")
+        blob = session.dump(b"k" * 16)
+    with AgentSandbox.load(blob, b"k" * 16, {"big": len}, max_journal_bytes=1 << 26, timeout=0.5, **OPTIONS) as copy:
+        assert copy.resume(copy.pending, 1).status == "Succeeded"
+        assert copy.execute("last = 2; for (;;);").error_type == "RuntimeTimeout"
+        assert copy.run("return last") == 1
+
+
+def test_refusals_that_need_several_messages_are_given_one_after_the_other():
+    code = "return (await Promise.allSettled(Array.from({length: 3000}, () => t()))).filter(r => r.reason?.name).length"
+    with inline({"t": lambda: 1}, max_tool_calls=1) as session:
+        assert session.run(code) == 2999
+        assert session.run(code) == 3000
+        assert (session.calls_made, session.lost_runs) == (1, 0)
+
+
 def test_race_any_and_a_timer_are_right():
     release = threading.Event()
 

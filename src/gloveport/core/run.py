@@ -118,17 +118,19 @@ class Run:
         admit: Callable[[str], Refusal | None],
         console: Callable[[str, str], None] | None,
         observe: Callable[[Message, str | None], None] | None = None,
+        left: int = 0,
     ) -> None:
-        """Take in the messages of a step. `admit(tool)` charges a call (unless it is to be `judged`), or says why it is refused.
+        """Take in the messages of a step, with `left` answers still to be given. `admit(tool)` charges a call (unless it is to be
+        `judged`), or says why it is refused.
 
         `observe` is told of each message, with the line that became of a console call; not of calls that are refused.
         """
         self._take_in(messages, admit, console, observe)
-        if self.finished is not None and (self.open or self.refused):
+        if self.finished is not None and (self.open or self.refused or left):
             raise ProtocolViolation("a guest ended a run with calls open")
         if self.finished is None and self.idle is None:
             raise ProtocolViolation("a guest stopped without saying why")
-        if self.finished is None and not (self.open or self.refused):
+        if self.finished is None and not (self.open or self.refused or left):
             raise ProtocolViolation("a guest waits for a call that it has not made")
 
     def retrace(self, messages: list[Message], refused: Container[int], settled: Iterable[int]) -> None:

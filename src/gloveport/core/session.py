@@ -436,18 +436,20 @@ class Session(JudgedSession):
         if len(requests) == 1:
             yield from self._step(run, requests[0])
             return
+        left = len(requests)
         for part in request_parts(requests):
             reply = yield Replay(part, run.time_left)
             for request in part:
                 run.record(request)
-            self._take(run, reply, settled=len(part))
+            left -= len(part)
+            self._take(run, reply, settled=len(part), left=left)
 
     def _step(self, run: Run, request: bytes) -> Steps:
         reply = yield Step(request, run.time_left)
         run.record(request)
         self._take(run, reply)
 
-    def _take(self, run: Run, reply: wire.Reply, settled: int = 1) -> None:
+    def _take(self, run: Run, reply: wire.Reply, settled: int = 1, left: int = 0) -> None:
         run.spend(reply)
         if not self.has_room(run):
             raise _Abandoned(
@@ -467,7 +469,7 @@ class Session(JudgedSession):
             output = [message for message in output if not isinstance(message, wire.Idle)] + idles[-1:]
             if any(isinstance(message, (wire.DoneMessage, wire.FailMessage)) for message in output):
                 output = [message for message in output if not isinstance(message, wire.Idle)]
-        run.take(output, self._admit, self.console, None if self.tell is None else self.observe)
+        run.take(output, self._admit, self.console, None if self.tell is None else self.observe, left)
 
     def _keep_output(self, run: Run, output: Iterable[wire.Message]) -> None:
         for message in output:

@@ -26,6 +26,7 @@ from ..errors import ProtocolViolation, ValueCrossingError
 from .messages import SURROGATES, TAGGED
 
 __all__ = (
+    "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_SAFE_INTEGER",
     "MAX_VALUES",
@@ -42,6 +43,8 @@ MAX_DEPTH: Final = 200
 """Levels of nesting."""
 MAX_VALUES: Final = 1_000_000
 """Values in one crossing."""
+MAX_BYTES: Final = 63 << 20
+"""Bytes of wire JSON in one crossing, both ways: with what is around it, that is less than the largest frame."""
 
 _MAX_BITS: Final = 14_280
 """Python prints no integer beyond 4,300 digits (CVE-2020-10735)."""
@@ -74,13 +77,18 @@ def encode(value: Any) -> bytes:
     """A Python value as wire JSON.
 
     Raises `ValueCrossingError`, which names the place, for a value with no counterpart in JavaScript, one nested deeper than
-    `MAX_DEPTH`, a cycle, or more than `MAX_VALUES` values.
+    `MAX_DEPTH`, a cycle, or more than `MAX_VALUES` values or `MAX_BYTES`.
     """
     plain = _Encoder().convert(value)
     try:
-        return msgspec.json.encode(plain)
+        data = msgspec.json.encode(plain)
     except UnicodeEncodeError:  # lone surrogates: the standard library writes them as escapes
-        return json.dumps(plain, separators=(",", ":")).encode("ascii")
+        data = json.dumps(plain, separators=(",", ":")).encode("ascii")
+    if len(data) > MAX_BYTES:
+        raise ValueCrossingError(
+            f"it has {len(data)} bytes as JSON; at most {MAX_BYTES} cross at once: give less of it"
+        )
+    return data
 
 
 class _Encoder:

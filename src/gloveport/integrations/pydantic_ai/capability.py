@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from pydantic_ai.agent import CallToolsNode
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, ToolSearch
@@ -16,7 +16,7 @@ from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefiniti
 from pydantic_ai.toolsets import AbstractToolset
 
 from ...core.seal import MIN_KEY, Sealer, SealingKey
-from ...policy import DEFAULT_TIMEOUT, MAX_INFLIGHT, MIB, Isolation, Limits, SandboxMode
+from ...policy import DEFAULT_TIMEOUT, MAX_INFLIGHT, MIB, EngineName, Isolation, Limits, SandboxMode
 from ...stores import MemoryStore, SQLiteStore, Store
 from ...types import Policy
 from . import history
@@ -98,6 +98,8 @@ class ToolScript(AbstractCapability[AgentDepsT]):
     Pydantic AI, with `{"reason": …}` as its metadata."""
     max_inflight: int = MAX_INFLIGHT
     """Tool calls at the same time."""
+    engine: EngineName = "wasm"
+    """What executes the code: `"wasm"`, or `"v8"` for code that computes much. A stored session stays with its engine."""
     isolation: Isolation = "process"
     """`"process"`: a worker per session; `"shared"`: one for a `group`; `"inline"`: this process, for trusted code only."""
     sandbox: SandboxMode = "require"
@@ -143,7 +145,13 @@ class ToolScript(AbstractCapability[AgentDepsT]):
             raise UserError(f"ToolScript: {error}") from error
         if self.policy is not None and not callable(self.policy):
             raise UserError(f"ToolScript: `policy` must be callable, not {self.policy!r}.")
-        return Settings(limits, self.namespace, self.isolation, self.sandbox, self.group, self.bootstrap, self.policy)
+        if self.engine not in get_args(EngineName):
+            raise UserError(f"ToolScript: `engine` must be one of {get_args(EngineName)}, not {self.engine!r}.")
+        if self.engine == "v8" and self.isolation != "process":
+            raise UserError("ToolScript: engine='v8' has isolation='process' only.")
+        return Settings(
+            limits, self.namespace, self.engine, self.isolation, self.sandbox, self.group, self.bootstrap, self.policy
+        )
 
     def _make_run(self) -> RunState:
         return RunState(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ...core.seal import SealingKey
 from ...errors import JournalError, ToolError
 from ...host.sandbox import AsyncAgentSandbox
-from ...policy import Isolation, Limits, SandboxMode
+from ...policy import EngineName, Isolation, Limits, SandboxMode
 from ...types import Failed, Policy
 from .catalog import AgentTools
 from .ledger import Conversation
@@ -25,6 +25,7 @@ class Settings:
 
     limits: Limits
     namespace: str | None
+    engine: EngineName
     isolation: Isolation
     sandbox: SandboxMode
     group: str
@@ -40,6 +41,7 @@ class Settings:
             "max_memory": limits.max_memory,
             "max_host_calls": limits.max_host_calls,
             "max_inflight_host_calls": limits.max_inflight + 1,
+            "engine": self.engine,
             "isolation": self.isolation,
             "sandbox": self.sandbox,
             "group": self.group,
