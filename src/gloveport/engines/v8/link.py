@@ -15,7 +15,7 @@ from ...core.commands import GuestCommand, LinkLost, Replay, Retrace, Step
 from ...errors import ProtocolViolation
 from ...wire import frames
 from ...wire.messages import Reply, decode_reply
-from ..wasm.link import ProcessLink
+from ..wasm.link import GRACE, ProcessLink
 from .worker import V8Worker
 
 __all__ = ("V8Link",)
@@ -37,7 +37,8 @@ class V8Link(ProcessLink):
         try:
             answer.take(*self._exchange(answer.frame, answer.limit))
             while answer.reply is None:
-                answer.take(*(self._decoder.next() or self._receive(began + answer.limit - time.monotonic())))
+                left = self._left(began, answer.limit)
+                answer.take(*(self._decoder.next() or self._receive(left)))
         except LinkLost as lost:
             raise answer.cut_short(lost) from lost.__cause__
         return answer.whole(self._decoder.pending, time.monotonic() - began)
@@ -49,11 +50,18 @@ class V8Link(ProcessLink):
         try:
             answer.take(*await self._exchange_async(answer.frame, answer.limit))
             while answer.reply is None:
-                frame = self._decoder.next()
-                answer.take(*(frame or await self._receive_async(began + answer.limit - time.monotonic())))
+                left = self._left(began, answer.limit)
+                answer.take(*(self._decoder.next() or await self._receive_async(left)))
         except LinkLost as lost:
             raise answer.cut_short(lost) from lost.__cause__
         return answer.whole(self._decoder.pending, time.monotonic() - began)
+
+    def _left(self, began: float, limit: float) -> float:
+        """Seconds for the rest of an answer. A worker that never stops talking is as late as one that says nothing."""
+        left = began + limit - time.monotonic()
+        if left < -GRACE:  # what it said in time may still be on its way
+            raise self._overdue()
+        return left
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,11 +84,11 @@ class V8Link(ProcessLink):
 class _Answer:
     """What comes for one request: a reply, and before it any number of parts of its output."""
 
-    __slots__ = ("_clock_reads", "_hear", "_parts", "_size", "frame", "limit", "reply")
+    __slots__ = ("_clock_reads", "_hear", "_parts", "frame", "limit", "reply")
 
     def __init__(self, command: GuestCommand) -> None:
-        self._parts: list[bytes] = []
-        self._size = self._clock_reads = 0
+        self._parts = bytearray()  # not a list: millions of parts of one byte would be gigabytes of objects
+        self._clock_reads = 0
         self._hear: Callable[[bytes], None] = self._keep
         self.reply: Reply | None = None
         if isinstance(command, Step):
@@ -106,21 +114,20 @@ class _Answer:
             raise ProtocolViolation(f"a worker answered with the unexpected frame kind {kind}")
 
     def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > frames.MAX_FRAME:
+        if len(self._parts) + len(part) > frames.MAX_FRAME:
             raise ProtocolViolation("a worker said more than fits into a frame")
-        self._parts.append(part)
+        self._parts += part
 
     def whole(self, pending: int, seconds: float) -> Reply:
         """The reply with all of the output."""
         reply = self.reply
         if pending or reply is None:
             raise ProtocolViolation("a worker said more than it was asked")
-        output = b"".join((*self._parts, reply.output)) if self._parts else reply.output
+        output = bytes(self._parts) + reply.output if self._parts else reply.output
         return Reply(reply.status, reply.ns, reply.clock_reads, output, int(seconds * 1e9))
 
     def cut_short(self, lost: LinkLost) -> LinkLost:
         """The loss, with what was said before it."""
-        lost.output = b"".join(self._parts)
+        lost.output = bytes(self._parts)
         lost.clock_reads = self._clock_reads
         return lost
