@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import threading
 import time
 
 import pytest
 
-from gloveport import AgentSandbox, ReplayDivergence
+from gloveport import AgentSandbox, AsyncAgentSandbox, ReplayDivergence
 from gloveport.engines.v8.engine import V8Engine
 from gloveport.engines.v8.link import V8Link
 from gloveport.wire import frames
@@ -44,8 +45,8 @@ KEY = b"k" * 32
 
 
 @pytest.fixture
-def taken(monkeypatch):
-    """A session whose first worker is a relay, its relay, and the calls that were made."""
+def relays(monkeypatch):
+    """The first worker that a session gets is a relay."""
     relays, really = [], V8Engine.open
 
     def open_guest(engine):
@@ -55,16 +56,26 @@ def taken(monkeypatch):
         relays.append(Relay(link._v8))
         return V8Link(relays[0], engine.max_memory)
 
+    async def open_guest_async(engine):
+        return open_guest(engine)
+
     monkeypatch.setattr(V8Engine, "open", open_guest)
+    monkeypatch.setattr(V8Engine, "open_async", open_guest_async)
+    yield relays
+    end = time.monotonic() + 10
+    while any(thread.name == "relay" for thread in threading.enumerate()):
+        assert time.monotonic() < end, "something was left behind"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def taken(relays):
+    """A session, the relay that serves it, and the calls that were made."""
     calls = []
     tools = {"t": lambda x: calls.append(x) or x}
     with AgentSandbox(tools, engine="v8", timeout=0.5, max_tool_calls=50) as session:
         assert session.execute("let before = 41").ok
         yield session, relays[0], calls
-    end = time.monotonic() + 10
-    while any(thread.name == "relay" for thread in threading.enumerate()):
-        assert time.monotonic() < end, "something was left behind"
-        time.sleep(0.01)
 
 
 def part(data):
@@ -127,6 +138,27 @@ def test_what_never_ends_is_a_timeout(taken, name):
     assert session.execute(CODE).error_type == "RuntimeTimeout"
     assert relay.closed
     assert session.run("return before") == 41
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("name", NEVER_ENDING)
+async def test_what_never_ends_is_a_timeout_on_an_event_loop_and_does_not_hold_it_up(relays, name):
+    async with AsyncAgentSandbox({"t": lambda x: x}, engine="v8", timeout=0.5) as session:
+        await session.run("let before = 41")
+        turns = 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0.005)
+
+        task = asyncio.create_task(other())
+        relays[0].attack = NEVER_ENDING[name]
+        assert (await session.execute(CODE)).error_type == "RuntimeTimeout"
+        task.cancel()
+        assert turns > 10
+        assert await session.run("return before") == 41
 
 
 def test_a_worker_that_lies_about_a_run_is_found_out_when_it_is_replayed(taken):
