@@ -32,10 +32,11 @@ def checker(sandbox: SandboxMode) -> Checker:
     """One resident type checker per mode and process; it starts with the first check."""
     from .checker import Checker  # few sessions need it
 
+    box = toolbox(sandbox)
     with _lock:
         found = _checkers.get(sandbox)
         if found is None:
-            found = _checkers[sandbox] = Checker(sandbox=sandbox)
+            found = _checkers[sandbox] = Checker(sandbox=sandbox, toolbox=box)
         return found
 
 

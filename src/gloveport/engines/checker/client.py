@@ -38,7 +38,7 @@ class Checker:
 
     Args:
         sandbox: as for sessions. Under `"off"` the server is a plain process.
-        toolbox: what takes Markdown away and says whether code compiles; default: the one that sessions share.
+        toolbox: what takes Markdown away and says whether code compiles.
         compiler: finds the TypeScript compiler; for tests.
         spawn: starts it; for tests.
 
@@ -50,14 +50,10 @@ class Checker:
         self,
         *,
         sandbox: SandboxMode = "require",
-        toolbox: Toolbox | None = None,
+        toolbox: Toolbox,
         compiler: Callable[[], install.Compiler] = install.require,
         spawn: Spawn = spawn,
     ) -> None:
-        if toolbox is None:
-            from gloveport.engines import defaults
-
-            toolbox = defaults.toolbox(sandbox)
         self._toolbox = toolbox
         self._sandbox: SandboxMode = sandbox
         self._compiler = compiler
