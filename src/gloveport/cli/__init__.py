@@ -30,6 +30,7 @@ _VERBS = {
     "run": "run JavaScript or TypeScript in a sandbox",
     "sessions": "list and show stored sessions",
     "demo": "a session that pauses, is restored in a fresh process, and forked",
+    "install": "fetch an optional part: the type checker",
     "doctor": "what of the jail works on this machine, and what to do about the rest",
     "bench": "measure, and compare with the promises",
     "prune": "remove caches that are no longer used",

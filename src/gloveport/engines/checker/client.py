@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 import time
@@ -30,6 +31,9 @@ BUSY_SECONDS: Final = 0.25
 """After that long the resident server counts as stuck at another source, and an extra one serves this check."""
 MAX_EXTRA_SERVERS: Final = 1
 
+_KEPT_OUTLINES: Final = 256
+"""Sources of earlier runs, which come again with every check of their session."""
+
 _all_checkers: weakref.WeakSet[Checker]
 
 
@@ -54,7 +58,7 @@ class Checker:
         compiler: Callable[[], install.Compiler] = install.require,
         spawn: Spawn = spawn,
     ) -> None:
-        self._toolbox = toolbox
+        self._outline = functools.lru_cache(maxsize=_KEPT_OUTLINES)(toolbox.outline)
         self._sandbox: SandboxMode = sandbox
         self._compiler = compiler
         self._spawn = spawn
@@ -76,7 +80,7 @@ class Checker:
         """
         self._compiler()
         try:
-            code = self._toolbox.outline(question.code)
+            code = self._outline.__wrapped__(question.code)
         except CompileError as error:
             return [TypeProblem(error.line, error.column, "SyntaxError", error.message)]
         text = written(question, self._outlines(question.earlier), code)
@@ -133,7 +137,7 @@ class Checker:
         outlines: list[Outline] = []
         for source in sources:
             try:
-                outlines.append(self._toolbox.outline(source))
+                outlines.append(self._outline(source))
             except CompileError:
                 continue
         return outlines
