@@ -13,7 +13,7 @@ MISTAKES = {
     "unknown name": ("return nothing", ["1:8 TS2304"]),
     "argument of another type": ("await open_orders(5)", ["1:19 TS2345"]),
     "property of an argument": ("await send_email({to: 5, subject: 'a'})", ["1:19 TS2322"]),
-    "property that an argument lacks": ("await send_email({to: 'a'})", ["1:18 TS2345"]),
+    "property that an argument lacks": ("await send_email({to: 'a'})", ["1:18 TS2741"]),
     "property that an argument has not": ("await send_email({to: 'a', subject: 'b', cc: 'c'})", ["1:42 TS2353"]),
     "too few arguments": ("await open_orders()", ["1:7 TS2554"]),
     "too many arguments": ("await open_orders('a', 1, 2)", ["1:27 TS2554"]),
