@@ -29,7 +29,7 @@ def test_it_is_fetched_once_and_found_without_the_registry(elsewhere, monkeypatc
 
 @pytest.mark.registry
 def test_another_content_is_refused(elsewhere, monkeypatch):
-    wrong = {name: "sha512-" + "A" * 86 + "==" for name in install._INTEGRITY}
+    wrong = dict.fromkeys(install._INTEGRITY, "sha512-" + "A" * 86 + "==")
     monkeypatch.setattr(install, "_INTEGRITY", wrong)
     with pytest.raises(TypeCheckUnavailableError, match="could not be fetched"):
         install.install(lambda text: None)

@@ -110,7 +110,9 @@ def test_a_hint_and_no_advice_for_editors(checker):
 def test_problems_and_messages_are_bounded(checker):
     found = checker.check(Question("nothing()\n" * 500, STUBS), most=7)
     assert [problem.line for problem in found] == [1, 2, 3, 4, 5, 6, 7]
-    wide = "const a = {" + ", ".join(f"property_number_{i}: '{'x' * 30}'" for i in range(300)) + "}; await open_orders(a)"
+    wide = (
+        "const a = {" + ", ".join(f"property_number_{i}: '{'x' * 30}'" for i in range(300)) + "}; await open_orders(a)"
+    )
     (problem,) = checker.check(Question(wide, STUBS))
     assert len(problem.message) <= 400
 

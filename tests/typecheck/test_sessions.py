@@ -150,18 +150,19 @@ async def test_asyncio(tools, calls, setting):
 
 
 @pytest.mark.anyio
-async def test_a_session_of_a_pool(tools, calls):
-    async with SessionPool(
-        MemoryStore(), bytes(32), tools, isolation="inline", typecheck="block"
-    ) as pool:
+async def test_a_session_of_a_pool_is_checked_on_another_host_as_well(tools, calls):
+    store = MemoryStore()
+    async with SessionPool(store, bytes(32), tools, isolation="inline", typecheck="block") as pool:
         async with pool.session("owner", "one") as session:
             await session.run("const first = 'text'")
             assert (await session.execute(WRONG)).error_type == "TypeCheckError"
-        await pool.passivate("owner", "one")
+    async with SessionPool(store, bytes(32), tools, isolation="inline", typecheck="block") as pool:
         async with pool.session("owner", "one") as session:
             result = await session.execute("return first.lenght")
-            assert places(result.problems) == ["1:14 TS2551"]
+            assert places(result.problems) == places(session.problems) == ["1:14 TS2551"]
+            assert places(await session.check(WRONG)) == SAID
             assert await session.run("return first.length") == 4
+    assert calls == []
 
 
 def test_scripts_of_a_runtime(compiler):

@@ -49,7 +49,9 @@ def measure(*, quick: bool) -> list[Row]:
 
     compiler, resident = require(), checker("require")
     numbers = itertools.count()
-    earlier = tuple(f"const step{i} = (await open_orders('x')).map((order) => order.total + {i}); return step{i}" for i in range(20))
+    earlier = tuple(
+        f"const step{i} = (await open_orders('x')).map((order) => order.total + {i}); return step{i}" for i in range(20)
+    )
 
     def fresh(code: str, runs: tuple[str, ...] = (), stubs: str = _STUBS) -> Question:
         return Question(f"{code}\n// {next(numbers)}", stubs, runs)
@@ -103,4 +105,13 @@ def _cold(program: str, folder: Path) -> Callable[[], float]:
 def _row(name: str, samples: int, ours: Callable[[], float], cold: Callable[[], float]) -> Row:
     mine, other = median_of(samples, ours, cold)
     ratio, bar = mine / other, BARS[name]
-    return Row(name=name, ours=mine, unit="s", peer="tsc started for it", peer_value=other, ratio=ratio, bar=bar, ok=ratio <= bar)
+    return Row(
+        name=name,
+        ours=mine,
+        unit="s",
+        peer="tsc started for it",
+        peer_value=other,
+        ratio=ratio,
+        bar=bar,
+        ok=ratio <= bar,
+    )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, Self
 
 from gloveport.engines.checker import install
-from gloveport.engines.checker.documents import Question, written
+from gloveport.engines.checker.documents import Question, Text, written
 from gloveport.engines.checker.lsp import ServerDied, ServerTimeout
 from gloveport.engines.checker.problems import found
 from gloveport.engines.checker.server import Server, Spawn, spawn
@@ -86,15 +86,8 @@ class Checker:
         text = written(question, self._outlines(question.earlier), code)
         for attempt in (1, 2):  # the first server may have died for reasons of its own
             with self._borrowed(timeout) as server:
-                deadline = time.monotonic() + timeout
                 try:
-                    server.show("tools.d.ts", text.tools, deadline)
-                    for name in ("run.js", "run.ts"):
-                        server.show(name, text.text if name == text.document else "", deadline)
-                    said = server.problems(text.document, deadline)
-                    return found(
-                        said, text, lambda at, ask=server: ask.hover(text.document, at, deadline), most=most
-                    )
+                    return _ask(server, text, time.monotonic() + timeout, most)
                 except ServerTimeout:
                     self._discard(server)
                     return [_unchecked(f"checking the types of this code took longer than {timeout:g} s")]
@@ -188,6 +181,14 @@ class Checker:
         """In the child: the server is the parent's, and so are the threads that held the locks."""
         self._reset_locks()
         self._disconnect()
+
+
+def _ask(server: Server, text: Text, deadline: float, most: int) -> list[TypeProblem]:
+    server.show("tools.d.ts", text.tools, deadline)
+    for name in ("run.js", "run.ts"):
+        server.show(name, text.text if name == text.document else "", deadline)
+    said = server.problems(text.document, deadline)
+    return found(said, text, lambda at: server.hover(text.document, at, deadline), most=most)
 
 
 def _unchecked(what: str) -> TypeProblem:

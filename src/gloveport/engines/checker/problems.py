@@ -27,7 +27,13 @@ _KEPT_GRAMMAR: Final = frozenset({1345, 1360})
 """`void` tested for truth, and `satisfies`. What else is below 2000 is grammar, which the compiler of model code has judged."""
 _STYLE: Final = frozenset(
     {
-        *(2578, 2695, 2698, 2794, 2810),  # unused @ts-expect-error, comma operator, spread of a non-object, resolve() without a value
+        *(
+            2578,
+            2695,
+            2698,
+            2794,
+            2810,
+        ),  # unused @ts-expect-error, comma operator, spread of a non-object, resolve() without a value
         *(2869, 2870, 2871, 2872, 2873, 2881),  # always or never nullish, always true or false
         2307,  # a module that cannot be found: the compiler of model code says it better
     }
@@ -66,7 +72,9 @@ def _matters(diagnostic: Diagnostic, text: Text, line: str, hover: Callable[[Pos
         return not text.any_name and not line.lstrip().startswith(("*", "/*", "//"))  # JSDoc names types
     if code in _ARITHMETIC:
         return "Promise<" in diagnostic.message or "Promise<" in hover(_last(diagnostic))
-    if code == _ASSIGNED and not text.code.typed:  # a variable of JavaScript may change its type; a tool's argument may not
+    if (
+        code == _ASSIGNED and not text.code.typed
+    ):  # a variable of JavaScript may change its type; a tool's argument may not
         return any(related.message.startswith("The expected type comes from") for related in diagnostic.related)
     return not text.mixed or not _loose(diagnostic, text)
 

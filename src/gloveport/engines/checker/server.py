@@ -29,7 +29,12 @@ MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Private writable memory of the process: it has 45 MB with the language's declarations loaded (seen with 7.0.2)."""
 _ENVIRONMENT: Final = {"GOMEMLIMIT": "512MiB", "GOMAXPROCS": "2"}
 """Its garbage collector works harder from half of the memory on; it uses two cores at most."""
-_LANGUAGES: Final = {"guest.d.ts": "typescript", "tools.d.ts": "typescript", "run.ts": "typescript", "run.js": "javascript"}
+_LANGUAGES: Final = {
+    "guest.d.ts": "typescript",
+    "tools.d.ts": "typescript",
+    "run.ts": "typescript",
+    "run.js": "javascript",
+}
 
 T = TypeVar("T")
 
