@@ -185,18 +185,18 @@ def test_types_are_checked_before_a_script_runs_also_with_what_earlier_scripts_d
     install()
     mail = Mail()
     codes = [
-        "const a = await lookup('Ada'); return a",
-        "await lookup(5)",
-        "await lookup('x'); return a.lenght",
+        "const a = await lookup({name: 'Ada'}); return a",
+        "await lookup({name: 5})",
+        "await lookup({name: 'x'}); return b",
         "return a",
     ]
     result = mail.add_to(agent_of(*codes, capability=ToolScript(typecheck="block", max_retries=0))).run_sync("x")
     assert outcomes(result) == ["success", "failed", "failed", "success"]
     assert contents(result)[1:3] == [
         "Nothing was run, because the types do not fit. Correct the script and call again.\n"
-        "line 1:14 TS2345 Argument of type 'number' is not assignable to parameter of type 'string'.",
+        "line 1:15 TS2322 Type 'number' is not assignable to type 'string'.",
         "Nothing was run, because the types do not fit. Correct the script and call again.\n"
-        "line 1:28 TS2551 Property 'lenght' does not exist on type 'string'. Did you mean 'length'?",
+        "line 1:35 TS2304 Cannot find name 'b'.",
     ]
     assert mail.sent == ["lookup Ada"]
     result = mail.add_to(agent_of("return [].lenght ?? 5", capability=ToolScript(typecheck="warn"))).run_sync("x")

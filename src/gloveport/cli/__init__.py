@@ -5,7 +5,7 @@ Exit codes are stable:
 | code | meaning |
 |---|---|
 | 0 | it worked |
-| 1 | the code threw or does not compile; or a bar of the bench was missed |
+| 1 | the code threw, does not compile, or its types do not fit; or a bar of the bench was missed |
 | 2 | wrong usage |
 | 3 | a limit: time, memory, size of the result |
 | 4 | the jail is not complete here (`gloveport doctor` says why) |
