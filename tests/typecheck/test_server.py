@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -207,6 +209,31 @@ def test_it_dies_with_its_connection(compiler):
     pid = server.wire.child.pid
     server.close()
     assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]
+
+
+HOST = """
+import sys, time
+from gloveport.engines.checker import Checker, Question
+from gloveport.engines.defaults import toolbox
+checker = Checker(toolbox=toolbox("require"))
+checker.check(Question("return 1"))
+print(checker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_it_dies_with_the_host(compiler):
+    host = subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True)
+    pid = int(host.stdout.readline())
+    assert Path(f"/proc/{pid}").exists()
+    host.kill()
+    host.wait()
+    host.stdout.close()
+    for _ in range(500):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.01)
+    pytest.fail("the server outlived its host")
 
 
 def test_its_memory_is_limited(compiler):

@@ -45,7 +45,7 @@ class Compiler:
 
 
 def install(say: Callable[[str], None] = print) -> Compiler:
-    """Fetch the compiler (9 MB, unpacked 27) with the `deno` package as npm client, unless it is here. Needs the registry once.
+    """Fetch the compiler (10 MB, unpacked 27) with the `deno` package as npm client, unless it is here. Needs the registry once.
 
     The registry is the one that `.npmrc` names. Raises `TypeCheckUnavailableError` when it cannot be reached, gives another content,
     or this platform has no compiler.
@@ -54,7 +54,7 @@ def install(say: Callable[[str], None] = print) -> Compiler:
     if found is not None:
         return found
     target = _target()
-    say(f"fetching TypeScript {VERSION} for {_platform()} (9 MB)")
+    say(f"fetching TypeScript {VERSION} for {_platform()} (10 MB)")
     work = Path(tempfile.mkdtemp(prefix=".typecheck-", dir=target.parent))
     try:
         made = _fetch(work)
