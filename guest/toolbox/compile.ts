@@ -41,6 +41,22 @@ export function compile(sent: string, finish = (text: string, _body: Body) => te
   });
 }
 
+export interface Outline {
+  /** The code without what surrounded it; its lines and columns are those of what was sent. */
+  text: string;
+  /** It is TypeScript and not JavaScript. */
+  typed: boolean;
+}
+
+/** What a type checker has to know of a session's code. Throws `CompileFailure` when it does not compile. */
+export function outline(sent: string): Outline {
+  compile(sent);
+  return locating(sent, (source) => {
+    const stripped = stripTypes(source);
+    return { text: source, typed: stripped.kind === "needs transform" || (stripped.kind === "stripped" && stripped.code !== source) };
+  });
+}
+
 /** Runs `step` on the code in what was sent, and turns offsets in its errors into lines and columns. */
 export function locating<T>(sent: string, step: (source: string) => T): T {
   let source = sent.replace(/^\ufeff/, "");

@@ -5,7 +5,7 @@
  * same id and `"ok": true` with the result, or `"ok": false` with `kind` ("syntax" or "internal") and `message`.
  */
 
-import { compile, CompileFailure, locating } from "./compile.ts";
+import { compile, CompileFailure, locating, outline } from "./compile.ts";
 import { returnLast } from "./wrapper.ts";
 import { checkDeclarations, isModule } from "./explain.ts";
 
@@ -23,6 +23,8 @@ function answer({ op, source }: Request): Record<string, unknown> {
       return { ...compile(source) };
     case "script":
       return { ...compile(source, returnLast) };
+    case "outline":
+      return { ...outline(source) };
     case "module_kind":
       return { kind: locating(source, (code) => isModule(code) ? "module" : "session") };
     case "declarations":

@@ -14,7 +14,8 @@
     │   ├── RunCancelled                        the caller cancelled it
     │   ├── RunDenied (PermissionError)         the policy ended it
     │   ├── DeadlockError                       the code waits for a promise that nothing can settle
-    │   └── ResultTooLarge (ValueError)         `max_result_bytes`
+    │   ├── ResultTooLarge (ValueError)         `max_result_bytes`
+    │   └── TypeCheckError                      `typecheck="block"` and the types do not fit: nothing was run
     ├── JavaScriptError                         the guest's code threw, or does not compile
     ├── CompileError (ValueError)               where and why a source does not compile
     ├── ToolError                               raised by tools; the guest sees the class name
@@ -46,6 +47,7 @@
     │   └── RecordNotFound (LookupError)
     ├── PoolFull (RuntimeError)                 a limit of a `SessionPool`
     ├── SandboxUnavailableError (RuntimeError)  a layer of the jail is missing and `sandbox="require"`
+    ├── TypeCheckUnavailableError (RuntimeError)  type checking was asked for, and is not installed or does not start
     ├── EngineUnavailableError (RuntimeError)   the guest or the toolbox is not built, or does not start
     ├── ImageError (ValueError)                 an image that is out of bounds
     └── ProtocolViolation (RuntimeError)        a worker sent what no worker of ours sends
@@ -55,6 +57,10 @@ nothing that a guest writes decides which class is raised.
 """
 
 from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
 
 __all__ = (
     "CallOutcomeUnknownError",
@@ -105,6 +111,8 @@ __all__ = (
     "ToolNotDiscoveredError",
     "ToolNotFoundError",
     "ToolTimeoutError",
+    "TypeCheckError",
+    "TypeCheckUnavailableError",
     "ValueCrossingError",
     "WorkerCrashed",
 )
@@ -217,6 +225,35 @@ class ResultTooLarge(RunError, ValueError):
     """The value is larger than `max_result_bytes` as JSON. The run itself completed; its state is kept."""
 
     code = "result_too_large"
+
+
+@dataclasses.dataclass(frozen=True)
+class TypeProblem:
+    """One thing that a type check found. The texts quote the code: treat them as data."""
+
+    line: int
+    """1-based, in the code as it was given; 0 for a problem without a place."""
+    column: int
+    """1-based, in characters."""
+    code: str
+    """`"TS2339"`: the TypeScript compiler's number; `"SyntaxError"`: it does not compile; `"Unchecked"`: checking it took too much."""
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column} {self.code} {self.message}" if self.line else f"{self.code} {self.message}"
+
+
+class TypeCheckError(RunError):
+    """The types of the code do not fit. Nothing was run and nothing was charged; the session is unchanged."""
+
+    code = "type_check"
+
+    def __init__(self, problems: Sequence[TypeProblem]) -> None:
+        self.problems = tuple(problems)
+        """What was found, in the order of the code."""
+        lines = "".join(f"\n{problem}" for problem in self.problems)
+        super().__init__(f"the types do not fit, so nothing was run (line:column){lines}")
 
 
 class JavaScriptError(GloveportError):
@@ -471,6 +508,12 @@ class SandboxUnavailableError(GloveportError, RuntimeError):
     """`sandbox="require"` and a layer is missing, or the self-test could do a forbidden thing."""
 
     code = "sandbox_unavailable"
+
+
+class TypeCheckUnavailableError(GloveportError, RuntimeError):
+    """Type checking was asked for, and the TypeScript compiler is not installed (`gloveport install typecheck`) or does not start."""
+
+    code = "type_check_unavailable"
 
 
 class EngineUnavailableError(GloveportError, RuntimeError):

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
+from .errors import TypeProblem
+
 __all__ = (
     "Allow",
     "Ask",
@@ -161,6 +163,8 @@ class ExecutionResult:
     line: int | None = None
     """Where it failed: the line of the code as it was given, when known."""
     column: int | None = None
+    problems: tuple[TypeProblem, ...] = ()
+    """What a type check before the run found (`typecheck="warn"` or `"block"`)."""
 
     @property
     def ok(self) -> bool:
@@ -168,8 +172,11 @@ class ExecutionResult:
         return self.status == "Succeeded"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data; `line` and `column` only when known."""
+        """Plain JSON data; `line` and `column` only when known, `problems` only when there are any."""
         data = dataclasses.asdict(self)
+        data["problems"] = list(data["problems"])
+        if not data["problems"]:
+            del data["problems"]
         for name in ("line", "column"):
             if data[name] is None:
                 del data[name]
@@ -185,6 +192,8 @@ class Done:
     stdout: str = dataclasses.field(default="", compare=False)
     stderr: str = dataclasses.field(default="", compare=False)
     truncated: bool = dataclasses.field(default=False, compare=False)
+    problems: tuple[TypeProblem, ...] = dataclasses.field(default=(), compare=False)
+    """What a type check before the run found."""
 
     status = "Succeeded"
     error_type = None
@@ -196,7 +205,14 @@ class Done:
 
     def to_result(self) -> ExecutionResult:
         """The same as one `ExecutionResult`."""
-        return ExecutionResult("Succeeded", self.stdout, self.stderr, self.result, truncated=self.truncated)
+        return ExecutionResult(
+            "Succeeded",
+            self.stdout,
+            self.stderr,
+            self.result,
+            truncated=self.truncated,
+            problems=self.problems,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +229,8 @@ class Failed:
     """The error's text, cleaned."""
     line: int | None = dataclasses.field(default=None, compare=False)
     column: int | None = dataclasses.field(default=None, compare=False)
+    problems: tuple[TypeProblem, ...] = dataclasses.field(default=(), compare=False)
+    """What a type check before the run found."""
 
     status = "Failed"
     result = None
@@ -221,7 +239,16 @@ class Failed:
         """The same as one `ExecutionResult`."""
         text = f"{self.error_type}: {self.message}" if self.message else self.error_type
         return ExecutionResult(
-            "Failed", self.stdout, self.stderr, None, text, self.error_type, self.truncated, self.line, self.column
+            "Failed",
+            self.stdout,
+            self.stderr,
+            None,
+            text,
+            self.error_type,
+            self.truncated,
+            self.line,
+            self.column,
+            self.problems,
         )
 
 

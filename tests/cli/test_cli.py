@@ -38,7 +38,7 @@ def test_version_and_help(cli):
     assert cli("--version") == (0, f"gloveport {__version__}\n", "")
     code, out, _ = cli("--help")
     assert code == 0
-    for verb in ("run", "sessions", "demo", "doctor", "bench", "prune"):
+    for verb in ("run", "sessions", "demo", "install", "doctor", "bench", "prune"):
         assert verb in out
         assert cli(verb, "--help")[0] == 0
 

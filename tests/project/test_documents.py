@@ -16,13 +16,21 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def _marks(page):
+    return [pytest.mark.registry] if page.name == "typecheck.md" else []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
 def test_examples(page):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
     if page.name == "pydantic-ai.md":
         pytest.importorskip("pydantic_ai")
     if page.name == "catalog.md":
         pytest.importorskip("mcp")
+    if page.name == "typecheck.md":
+        from gloveport.engines.checker.install import install
+
+        install()
     names = {"__name__": "example"}
     loop = asyncio.new_event_loop()  # for `run_sync`, which otherwise leaves one open
     asyncio.set_event_loop(loop)
@@ -93,3 +101,11 @@ def test_the_bars_of_the_arguments_bench_are_the_promises_of_the_specification()
     section = (ROOT / "SPECIFICATION.md").read_text("utf-8").partition("## Arguments")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| ([^|]+?) ÷ [^|]*? \| ([\d.]+) \|$", section, re.MULTILINE))
     assert {name: float(bar) for name, bar in rows.items()} == dict(BARS)
+
+
+def test_the_bars_of_the_typecheck_bench_are_the_promises_of_the_specification():
+    from gloveport.bench.typecheck import BARS
+
+    section = (ROOT / "SPECIFICATION.md").read_text("utf-8").partition("## Type checking")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| (check[^|]*?) \| 1/(\d+) \|$", section, re.MULTILINE))
+    assert {name: 1 / int(bar) for name, bar in rows.items()} == dict(BARS)

@@ -178,6 +178,34 @@ def test_failed_scripts_are_failed_results_and_use_no_retries():
     assert after == 1
 
 
+@pytest.mark.registry
+def test_types_are_checked_before_a_script_runs_also_with_what_earlier_scripts_declared():
+    from gloveport.engines.checker.install import install
+
+    install()
+    mail = Mail()
+    codes = [
+        "const a = await lookup({name: 'Ada'}); return a",
+        "await lookup({name: 5})",
+        "await lookup({name: 'x'}); return b",
+        "return a",
+    ]
+    result = mail.add_to(agent_of(*codes, capability=ToolScript(typecheck="block", max_retries=0))).run_sync("x")
+    assert outcomes(result) == ["success", "failed", "failed", "success"]
+    assert contents(result)[1:3] == [
+        "Nothing was run, because the types do not fit. Correct the script and call again.\n"
+        "line 1:15 TS2322 Type 'number' is not assignable to type 'string'.",
+        "Nothing was run, because the types do not fit. Correct the script and call again.\n"
+        "line 1:35 TS2304 Cannot find name 'b'.",
+    ]
+    assert mail.sent == ["lookup Ada"]
+    result = mail.add_to(agent_of("return [].lenght ?? 5", capability=ToolScript(typecheck="warn"))).run_sync("x")
+    (content,) = contents(result)
+    assert (content["result"], len(content["type_problems"])) == (5, 1)
+    with pytest.raises(UserError, match="`typecheck` must be"):
+        ToolScript(typecheck="strict")  # pyright: ignore[reportArgumentType]
+
+
 def test_a_script_over_its_time_is_rolled_back_and_the_session_goes_on():
     capability = ToolScript(timeout=0.3)
     result = agent_of("let n = 1; return n", "n = 2; while (true) {}", "return n", capability=capability).run_sync("x")

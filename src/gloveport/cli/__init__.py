@@ -5,7 +5,7 @@ Exit codes are stable:
 | code | meaning |
 |---|---|
 | 0 | it worked |
-| 1 | the code threw or does not compile; or a bar of the bench was missed |
+| 1 | the code threw, does not compile, or its types do not fit; or a bar of the bench was missed |
 | 2 | wrong usage |
 | 3 | a limit: time, memory, size of the result |
 | 4 | the jail is not complete here (`gloveport doctor` says why) |
@@ -30,6 +30,7 @@ _VERBS = {
     "run": "run JavaScript or TypeScript in a sandbox",
     "sessions": "list and show stored sessions",
     "demo": "a session that pauses, is restored in a fresh process, and forked",
+    "install": "fetch an optional part: the type checker",
     "doctor": "what of the jail works on this machine, and what to do about the rest",
     "bench": "measure, and compare with the promises",
     "prune": "remove caches that are no longer used",

@@ -106,11 +106,24 @@ def _v8() -> str:
     return f"a jailed Deno with a memory limit called a tool and returned {value}"
 
 
+def _typecheck() -> str:
+    from ..engines.checker.install import COMMAND, VERSION, find
+
+    if find() is None:
+        return f"not installed, and optional: {COMMAND}"
+    from ..engines.checker import Question
+    from ..engines.defaults import checker
+
+    found = checker("require").check(Question("const answer: number = '42'"))
+    return f"TypeScript {VERSION} found {len(found)} of 1 mistake in its jail"
+
+
 _CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("guest", _guest),
     ("compiler", _compiler),
     ("session", _session),
     ("engine v8", _v8),
+    ("type checking", _typecheck),
 )
 
 

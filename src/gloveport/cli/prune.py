@@ -1,8 +1,9 @@
-"""`gloveport prune`: caches of compiled guests that this installation does not use any more."""
+"""`gloveport prune`: caches of compiled guests, and type checkers, that this installation does not use any more."""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def arguments(verb: argparse.ArgumentParser) -> None:
         "--older-than", type=float, default=7.0, metavar="DAYS", help="leave what was used since (default %(default)g)"
     )
     verb.add_argument("--max-size", type=size, metavar="SIZE", help="then remove the oldest until the rest fits")
+    verb.add_argument("--typecheck", action="store_true", help="also what `gloveport install typecheck` fetched")
     verb.add_argument("--dry-run", action="store_true", help="only say what would go")
 
 
@@ -45,7 +47,19 @@ def run(options: argparse.Namespace) -> int:
         if not options.dry_run:
             path.unlink(missing_ok=True)
     print(f"{'would free' if options.dry_run else 'freed'} {freed} bytes in {len(doomed)} files of {folder}")
+    _prune_type_checkers(everything=options.typecheck, dry_run=options.dry_run)
     return EXIT_OK
+
+
+def _prune_type_checkers(*, everything: bool, dry_run: bool) -> None:
+    from ..engines.checker.install import find, folders
+
+    found = find()
+    for folder in folders():
+        if everything or found is None or folder != found.folder:
+            print(folder)
+            if not dry_run:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _age(path: Path) -> float:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+from ..host.checking import TypeCheck
 from ..policy import EngineName, Isolation, Limits, SandboxMode
 from . import EXIT_CODE, EXIT_HOST, EXIT_LIMIT, EXIT_OK, EXIT_USAGE
 
@@ -45,6 +46,9 @@ def arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--clock", type=float, metavar="EPOCH", help="where the clock begins, in epoch seconds")
     verb.add_argument("--engine", choices=get_args(EngineName), default="wasm", help="what executes the code")
     verb.add_argument("--isolation", choices=get_args(Isolation), default="process")
+    verb.add_argument(
+        "--typecheck", choices=get_args(TypeCheck), default="off", help="what to do about types that do not fit"
+    )
     verb.add_argument("--sandbox", choices=get_args(SandboxMode), default="require")
 
 
@@ -86,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
             engine=options.engine,
             isolation=options.isolation,
             sandbox=options.sandbox,
+            typecheck=options.typecheck,
         )
     except (TypeError, ValueError) as error:
         print(f"gloveport: {error}", file=sys.stderr)
@@ -112,6 +117,9 @@ def _code(options: argparse.Namespace) -> str:
 
 
 def _show(result: Any) -> None:
+    if result.error_type != "TypeCheckError":  # which lists them itself
+        for problem in result.problems:
+            print(f"gloveport: {problem}", file=sys.stderr)
     sys.stderr.write(result.stdout + result.stderr)
     if result.ok:
         print(json.dumps(result.result, ensure_ascii=False, indent=2))

@@ -27,6 +27,7 @@ from .journal import Digest, Ended, Journal, Lost, Opened, Record, Settled, comm
 from .retelling import Retelling
 from .run import Run
 from .saved import FORMAT, Identity, SavedRun, SavedSession, TailRun
+from .sources import Sources
 from .trail import Ended as EndedRun
 from .trail import Lost as LostRun
 from .trail import Part, Totals, Trail, TrailRecord, settled_calls, trail_parts
@@ -97,6 +98,10 @@ class DurableSession:
             self.journal = Journal(limits.max_journal_bytes, [Opened(opened)])
         self.trail: Trail | None = None
         """What a store does not have yet; `None`: no store follows this session."""
+        self.sources = Sources()
+        """Of the completed runs, for a type checker."""
+        self.saves_sources = False
+        """Whether a dump holds them: it grows with them, up to 64 KiB."""
         self._suspended: bytes | None = None
         """The image of a paused run whose guest was given back."""
         self._image_ns = _CHECKPOINT_NS
@@ -138,6 +143,7 @@ class DurableSession:
         """A run is complete: it becomes part of the rollback point."""
         self.run = None
         self.last_call = run.last_call
+        self.sources.add(run.source)
         if self.trail is not None:
             self.trail.ended(run, status)
         if run.requests is None or run.before is None:
@@ -298,6 +304,7 @@ class DurableSession:
             records,
             dict(self.discovery.found),
             sorted(self.counted),
+            self.sources.saved() if self.saves_sources else None,
         )
 
     def _journal_bytes(self) -> bytes:
@@ -413,6 +420,7 @@ class DurableSession:
         self.last_call, self.ids_lost, self.issued = saved.last_call, saved.ids_lost, set(saved.issued)
         self.discovery.found = dict(saved.discovered)
         self.counted = set(saved.counted)
+        self.sources.restore(saved.sources, saved.runs - (saved.run is not None) - saved.lost_runs)
         self.journal = None
         if saved.journal is not None:
             self.journal = Journal(self.limits.max_journal_bytes, committed(saved.journal))

@@ -110,6 +110,8 @@ class SavedSession(msgspec.Struct):
     """Tools of the catalog that were found: JavaScript name to the name it was given."""
     counted: list[str] = msgspec.field(default_factory=list[str])
     """Keys of calls that a log knew of and that were charged by a load, in case the session makes them again."""
+    sources: tuple[bool, list[str]] | None = None
+    """For a type checker: whether these are the codes of all completed runs, and the codes; `None`: they are not kept."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,17 +1,22 @@
-"""The compiler of model code that sessions of this process share."""
+"""The compiler of model code, and its type checker, that sessions of this process share."""
 
 from __future__ import annotations
 
 import os
 import threading
+from typing import TYPE_CHECKING
 
 from ..policy import SandboxMode
 from .toolbox import Toolbox
 
-__all__ = ("toolbox",)
+if TYPE_CHECKING:
+    from .checker import Checker
+
+__all__ = ("checker", "toolbox")
 
 _lock = threading.Lock()
 _toolboxes: dict[str, Toolbox] = {}
+_checkers: dict[str, Checker] = {}
 
 
 def toolbox(sandbox: SandboxMode) -> Toolbox:
@@ -21,6 +26,18 @@ def toolbox(sandbox: SandboxMode) -> Toolbox:
         if box is None:
             box = _toolboxes[sandbox] = Toolbox(sandbox=sandbox)
         return box
+
+
+def checker(sandbox: SandboxMode) -> Checker:
+    """One resident type checker per mode and process; it starts with the first check."""
+    from .checker import Checker  # few sessions need it
+
+    box = toolbox(sandbox)
+    with _lock:
+        found = _checkers.get(sandbox)
+        if found is None:
+            found = _checkers[sandbox] = Checker(sandbox=sandbox, toolbox=box)
+        return found
 
 
 def _after_fork() -> None:

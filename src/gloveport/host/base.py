@@ -25,6 +25,7 @@ from ..errors import (
     SessionBusyError,
     StaleStepError,
     ToolError,
+    TypeProblem,
 )
 from ..policy import Limits
 from ..telemetry import Span, span
@@ -34,6 +35,7 @@ from ..tools.typescript import stubs_of
 from ..types import Done, Failed, Step, ToolCall
 from ..wire.messages import SURROGATES
 from ..wire.values import decode
+from .checking import Checking
 from .desk import PolicyDesk
 from .driver import Driver
 from .events import EventHub, EventStream
@@ -96,6 +98,10 @@ class BaseSandbox(Generic[D]):
             console=options.on_console,
             sequential=options.sequential,
             catalog=options.catalog,
+        )
+        self._core.saves_sources = options.typecheck != "off"
+        self._checking = Checking(
+            options.typecheck, options.sandbox, options.identity.engine, options.identity.bootstrap
         )
         self._driver = self._make_driver(options)
         self._take_policy(options)
@@ -185,6 +191,11 @@ class BaseSandbox(Generic[D]):
     def session_id(self) -> str:
         """Unique; the same through `dump` and `load`. A fork has its own."""
         return self._core.id
+
+    @property
+    def problems(self) -> tuple[TypeProblem, ...]:
+        """What the type check of the run that was begun last found, also when `run` gave its value only."""
+        return self._checking.problems
 
     @property
     def worker_pid(self) -> int | None:

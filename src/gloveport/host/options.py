@@ -22,6 +22,7 @@ from ..policy import V8_MIN_MEMORY, EngineName, Isolation, Limits, SandboxMode
 from ..tools.bridge import ToolBridge
 from ..tools.spec import ToolSpec, build_specs, check_schemas
 from ..types import Policy, RuntimeConfig, SchemaTool
+from .checking import TypeCheck, require_checker
 from .log import check_log
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class SessionOptions(TypedDict, total=False):
     """Called as `on_console(stream, text)` as output arrives."""
     bootstrap: str | None
     """JavaScript evaluated once, before the first run."""
+    typecheck: TypeCheck
+    """`"block"` fails a run whose types do not fit before anything of it runs, `"warn"` only notes what was found. Default `"off"`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Options:
     policy: Policy | None = None
     call_log: CallLog | None = None
     on_unknown: Any = "raise"
+    typecheck: TypeCheck = "off"
+    sandbox: SandboxMode = "require"
 
     @property
     def infos(self) -> dict[str, ToolInfo]:
@@ -160,6 +165,9 @@ def build_options(
         max_host_calls=more.get("max_host_calls"),
         max_inflight=inflight - 1 if type(inflight) is int else inflight,
     )
+    typecheck: TypeCheck = _choice("typecheck", more.get("typecheck", "off"), get_args(TypeCheck))
+    if typecheck != "off":
+        require_checker()
     redact = more.get("redact_host_errors", True)
     policy = more.get("policy")
     if policy is not None and not callable(policy):
@@ -195,6 +203,8 @@ def build_options(
         catalog,
         policy,
         check_log(more.get("call_log")),
+        typecheck=typecheck,
+        sandbox=more.get("sandbox", "require"),
     )
 
 

@@ -90,17 +90,21 @@ class IsolatedRuntime(BaseSandbox[SyncDriver]):
     def _run(self, code: str) -> Done | Failed:
         self._check_code(code)
         with self._exclusive(), self._observed("gloveport.run") as tell:
-            step = self._driver.drive(self._core.execute(code, script=True))
+            self._core.check_idle()
+            refused = self._checking.refusal(code, self._core.sources, self.typescript_stubs)
+            step = refused or self._checking.ended(self._driver.drive(self._core.execute(code, script=True)))
             tell(step)
             return step
 
     async def _run_async(self, code: str) -> Done | Failed:
         self._check_code(code)
         with self._exclusive(), self._observed("gloveport.run") as tell:
+            self._core.check_idle()
+            refused = await self._checking.refusal_async(code, self._core.sources, self.typescript_stubs)
             driver, other = self._awaiting, self._driver
             driver.link, driver.traced = other.link, other.traced
             try:
-                step = await driver.drive(self._core.execute(code, script=True))
+                step = refused or self._checking.ended(await driver.drive(self._core.execute(code, script=True)))
             finally:
                 other.link, driver.link = driver.link, None
             tell(step)

@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 
 from ..core.commands import Note
 from ..core.seal import SealingKey
-from ..errors import SessionBusyError
+from ..errors import SessionBusyError, TypeProblem
 from ..tools.bridge import Prepared
 from ..types import Done, ExecutionResult, Failed, Step, ToolCall
 from .async_driver import AsyncDriver
@@ -64,9 +64,11 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
     async def _execute(self, code: str) -> Done | Failed:
         self._check_code(code)
         with self._exclusive(), self._observed("gloveport.run") as tell:
+            self._core.check_idle()
+            refused = await self._checking.refusal_async(code, self._core.sources, self.typescript_stubs)
             try:
                 self._driver.pausing = False
-                step = await self._driver.drive(self._core.execute(code))
+                step = refused or self._checking.ended(await self._driver.drive(self._core.execute(code)))
                 tell(step)
                 return step
             finally:
@@ -81,9 +83,12 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
         """
         self._check_code(code)
         with self._exclusive(), self._observed("gloveport.run") as tell:
-            step = self._paused(await self._driver.drive(self._core.start(code, self._asked(ask))))
+            self._core.check_idle()
+            asked = self._asked(ask)
+            refused = await self._checking.refusal_async(code, self._core.sources, self.typescript_stubs)
+            step = refused or self._paused(await self._driver.drive(self._core.start(code, asked)))
             tell(step)
-            return step
+            return self._checking.annotated(step)
 
     async def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
         """Answer the call that the session is paused at. See `AgentSandbox.resume`."""
@@ -91,7 +96,12 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
             answer = self._answer(step, value, error)
             following = self._paused(await self._driver.drive(self._core.resume(step, answer, self._pause_length())))
             tell(following)
-            return following
+            return self._checking.annotated(following)
+
+    async def check(self, code: str) -> list[TypeProblem]:
+        """What is wrong with the types of this code as the next run. See `AgentSandbox.check`."""
+        self._core.check_open()
+        return await self._checking.check_async(self._check_code(code), self._core.sources, self.typescript_stubs())
 
     async def call(self, step: ToolCall, *, again: bool = False) -> Any:
         """Run the real tool for a call, and give its value or raise what it raises. Sync tools run in a thread. See `AgentSandbox.call`."""

@@ -11,7 +11,7 @@ from typing import Any, Self, Unpack
 
 from ..core.commands import Note
 from ..core.seal import SealingKey
-from ..errors import SessionBusyError
+from ..errors import SessionBusyError, TypeProblem
 from ..tools.bridge import Prepared
 from ..types import Done, ExecutionResult, Failed, Step, ToolCall
 from .base import _UNSET, BaseSandbox, OnUnknown  # pyright: ignore[reportPrivateUsage]
@@ -69,8 +69,10 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
     def _execute(self, code: str) -> Done | Failed:
         self._check_code(code)
         with self._exclusive(), self._observed("gloveport.run") as tell:
+            self._core.check_idle()
+            refused = self._checking.refusal(code, self._core.sources, self.typescript_stubs)
             self._driver.pausing = False
-            step = self._driver.drive(self._core.execute(code))
+            step = refused or self._checking.ended(self._driver.drive(self._core.execute(code)))
             tell(step)
             return step
 
@@ -82,9 +84,12 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
         """
         self._check_code(code)
         with self._exclusive(), self._observed("gloveport.run") as tell:
-            step = self._paused(self._driver.drive(self._core.start(code, self._asked(ask))))
+            self._core.check_idle()
+            asked = self._asked(ask)
+            refused = self._checking.refusal(code, self._core.sources, self.typescript_stubs)
+            step = refused or self._paused(self._driver.drive(self._core.start(code, asked)))
             tell(step)
-            return step
+            return self._checking.annotated(step)
 
     def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
         """Answer the call that the session is paused at, with a value or an error, and run to the next one.
@@ -96,7 +101,17 @@ class AgentSandbox(BaseSandbox[SyncDriver]):
             answer = self._answer(step, value, error)
             following = self._paused(self._driver.drive(self._core.resume(step, answer, self._pause_length())))
             tell(following)
-            return following
+            return self._checking.annotated(following)
+
+    def check(self, code: str) -> list[TypeProblem]:
+        """What is wrong with the types of this code as the next run, at most 20 problems; nothing is run and nothing changes.
+
+        It knows the tools, what the guest offers and what earlier runs declared. Works whatever `typecheck` is, also while paused; then
+        without the run under way. Code that does not compile gives one problem with the code `"SyntaxError"`. Raises
+        `TypeCheckUnavailableError` when the type checker is not installed.
+        """
+        self._core.check_open()
+        return self._checking.check(self._check_code(code), self._core.sources, self.typescript_stubs())
 
     def call(self, step: ToolCall, *, again: bool = False) -> Any:
         """Run the real tool for a call, and give its value or raise what it raises. Answers nothing by itself.

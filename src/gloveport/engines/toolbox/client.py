@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from gloveport.engines.toolbox.cache import Outcome, OutcomeCache, source_key
-from gloveport.engines.toolbox.compiled import Compiled, SourceMap
+from gloveport.engines.toolbox.compiled import Compiled, Outline, SourceMap
 from gloveport.engines.toolbox.connection import Connection, ToolboxDied, ToolboxTimeout
 from gloveport.engines.toolbox.process import BUNDLE, Spawn, spawn, start
 from gloveport.errors import CompileError, EngineUnavailableError
@@ -116,6 +116,12 @@ class Toolbox:
         _check_size(source)
         kind = self._ask("module_kind", source, timeout).get("kind")
         return "module" if kind == "module" else "session"
+
+    def outline(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> Outline:
+        """What a type checker has to know of a session's code. Raises as `compile` does."""
+        _check_size(source)
+        reply = self._ask("outline", source, timeout)
+        return Outline(_text(reply.get("text")), reply.get("typed") is True)
 
     def check_declarations(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
         """Raises `CompileError` unless a source parses as TypeScript declarations, the content of a `.d.ts` file."""

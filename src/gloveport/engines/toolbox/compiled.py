@@ -39,6 +39,16 @@ class SourceMap:
 
 
 @dataclass(frozen=True, slots=True)
+class Outline:
+    """Model code as a type checker reads it."""
+
+    text: str
+    """Without the Markdown around it; its lines and columns are those of the source."""
+    typed: bool
+    """It is TypeScript and not JavaScript."""
+
+
+@dataclass(frozen=True, slots=True)
 class Compiled:
     """Model code, ready to be evaluated."""
 

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import PolicyError, SessionClosedError, SessionPausedError
+from ...errors import PolicyError, SessionClosedError, SessionPausedError, TypeProblem
 from ...types import ExecutionResult, Step, ToolCall
 from ..base import _UNSET  # pyright: ignore[reportPrivateUsage]
 from .live import LiveSession
@@ -125,6 +125,11 @@ class PooledSession:
         return self._live.discovered_tools
 
     @property
+    def problems(self) -> tuple[TypeProblem, ...]:
+        """What the type check of the run that was begun last found."""
+        return self._live.problems
+
+    @property
     def worker_pid(self) -> int | None:
         """The worker's process id, while there is one."""
         return self._live.worker_pid
@@ -161,6 +166,10 @@ class PooledSession:
     async def resume(self, step: ToolCall, value: Any = _UNSET, *, error: BaseException | None = None) -> Step:
         """Answer the call that it is paused at. The answer is in the store before the code gets it."""
         return await self._operate(lambda live: live.resume(step, value, error=error))
+
+    async def check(self, code: str) -> list[TypeProblem]:
+        """What is wrong with the types of this code as the next run. See `AgentSandbox.check`."""
+        return await self._operate(lambda live: live.check(code))
 
     async def call(self, step: ToolCall, *, again: bool = False) -> Any:
         """Run the real tool for the pending call, noted in the store before it runs. Answers nothing by itself.

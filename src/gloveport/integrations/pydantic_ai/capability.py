@@ -16,6 +16,7 @@ from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefiniti
 from pydantic_ai.toolsets import AbstractToolset
 
 from ...core.seal import MIN_KEY, Sealer, SealingKey
+from ...host.checking import TypeCheck, require_checker
 from ...policy import DEFAULT_TIMEOUT, MAX_INFLIGHT, MIB, EngineName, Isolation, Limits, SandboxMode
 from ...stores import MemoryStore, SQLiteStore, Store
 from ...types import Policy
@@ -108,6 +109,9 @@ class ToolScript(AbstractCapability[AgentDepsT]):
     """Which sessions share a worker under `isolation="shared"`."""
     bootstrap: str | None = None
     """JavaScript that every new session evaluates first."""
+    typecheck: TypeCheck = "off"
+    """`"block"`: scripts whose types do not fit are not run, and the model is told why; `"warn"`: it is told beside the result. Needs
+    `gloveport install typecheck`."""
 
     def __post_init__(self) -> None:
         if not self.tool_name:
@@ -149,8 +153,20 @@ class ToolScript(AbstractCapability[AgentDepsT]):
             raise UserError(f"ToolScript: `engine` must be one of {get_args(EngineName)}, not {self.engine!r}.")
         if self.engine == "v8" and self.isolation != "process":
             raise UserError("ToolScript: engine='v8' has isolation='process' only.")
+        if self.typecheck not in get_args(TypeCheck):
+            raise UserError(f"ToolScript: `typecheck` must be 'off', 'warn' or 'block', not {self.typecheck!r}.")
+        if self.typecheck != "off":
+            require_checker()
         return Settings(
-            limits, self.namespace, self.engine, self.isolation, self.sandbox, self.group, self.bootstrap, self.policy
+            limits,
+            self.namespace,
+            self.engine,
+            self.isolation,
+            self.sandbox,
+            self.group,
+            self.bootstrap,
+            self.policy,
+            self.typecheck,
         )
 
     def _make_run(self) -> RunState:

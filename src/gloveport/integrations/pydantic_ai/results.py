@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolReturn, UserContent
 
-from ...errors import JavaScriptError
+from ...errors import JavaScriptError, TypeCheckError
 from ...types import Done, ExecutionResult, Failed
 
 __all__ = ("failure", "lost", "success", "well_formed")
@@ -21,7 +21,7 @@ def success(step: Done, notes: Sequence[str], content: Sequence[UserContent]) ->
     `metadata`, which the model does not get, is the whole `ExecutionResult` as a dict.
     """
     result = _clean_result(step)
-    more = {"stdout": result.stdout, "stderr": result.stderr, "notes": list(notes)}
+    more = {"stdout": result.stdout, "stderr": result.stderr, "notes": list(notes), "type_problems": _problems(result)}
     more = {key: value for key, value in more.items() if value}
     value = {"result": result.result, **more} if more else result.result
     return ToolReturn(return_value=value, content=list(content) or None, metadata=result.to_dict())
@@ -40,6 +40,10 @@ def _clean_result(step: Done | Failed) -> ExecutionResult:
     )
 
 
+def _problems(result: ExecutionResult) -> list[str]:
+    return [well_formed(f"line {problem}") if problem.line else str(problem) for problem in result.problems]
+
+
 def well_formed(value: Any) -> Any:
     """The same data with U+FFFD for every lone surrogate (String.prototype.toWellFormed, ECMA-262 22.1.3.33)."""
     if isinstance(value, str):
@@ -54,6 +58,10 @@ def well_formed(value: Any) -> Any:
 def failure(step: Failed, notes: Sequence[str]) -> ToolFailed:
     """The error with its place, then the console output. A failed result: it uses up no retries."""
     result = _clean_result(step)
+    if isinstance(step.error, TypeCheckError):
+        listed = "\n".join(_problems(result))
+        text = f"Nothing was run, because the types do not fit. Correct the script and call again.\n{listed}"
+        return ToolFailed("\n".join([text, *notes]))
     text = result.error or "the script failed"
     if result.line:
         source = step.error.source_line if isinstance(step.error, JavaScriptError) else ""
@@ -61,6 +69,8 @@ def failure(step: Failed, notes: Sequence[str]) -> ToolFailed:
     for name, output in (("stdout", result.stdout), ("stderr", result.stderr)):
         if output:
             text += f"\n{name}:\n{output}"
+    if problems := _problems(result):
+        text += "\ntype problems that may be why:\n" + "\n".join(problems)
     return ToolFailed("\n".join([text, *notes]))
 
 

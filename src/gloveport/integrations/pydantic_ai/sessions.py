@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...core.seal import SealingKey
 from ...errors import JournalError, ToolError
+from ...host.checking import TypeCheck
 from ...host.sandbox import AsyncAgentSandbox
 from ...policy import EngineName, Isolation, Limits, SandboxMode
 from ...types import Failed, Policy
@@ -31,6 +32,7 @@ class Settings:
     group: str
     bootstrap: str | None
     policy: Policy | None = None
+    typecheck: TypeCheck = "off"
 
     def options(self) -> dict[str, Any]:
         """What a new session and a loaded one are both given."""
@@ -46,6 +48,7 @@ class Settings:
             "sandbox": self.sandbox,
             "group": self.group,
             "bootstrap": self.bootstrap,
+            "typecheck": self.typecheck,
             "expose_host_errors": (ToolError,),
             "policy": self.policy,
         }
