@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast, get_args
 
-from pydantic_ai.agent import CallToolsNode
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, ToolSearch
+from pydantic_ai.agent import AbstractAgent, CallToolsNode
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, ToolSearch, durable_operation
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefinition, ToolSelector
 from pydantic_ai.toolsets import AbstractToolset
@@ -22,6 +22,7 @@ from ...stores import MemoryStore, SQLiteStore, Store
 from ...types import Policy
 from . import history
 from .catalog import Descriptions
+from .durable import Outcome, check_agent
 from .ledger import Ledger, RecentStore, Unreadable
 from .runs import RunState
 from .sessions import Settings
@@ -189,7 +190,36 @@ class ToolScript(AbstractCapability[AgentDepsT]):
         """A copy with the state of one run; store and key are shared."""
         clone = copy.copy(self)
         clone._run = clone._make_run()
+        clone._run.dispatch = clone.perform_script
         return clone
+
+    def for_agent(self, agent: AbstractAgent[AgentDepsT, Any]) -> ToolScript[AgentDepsT]:
+        """Raise `UserError` for an agent whose durable engine scripts do not work with."""
+        assert isinstance(self.store, Store)  # resolved
+        check_agent(agent, self.store)
+        return self
+
+    # ── what a durable engine records ────────────────────────────────────────────────────────────────────────────────
+
+    @durable_operation(name="script")
+    async def perform_script(self, ctx: RunContext[Any], call_id: str) -> Outcome:
+        """Run the script of a tool call; called by the durable engine."""
+        perform = self._run.operations.get(call_id)
+        if perform is None or ctx.in_durable_context:
+            raise UserError(
+                "ToolScript: a script runs as an operation in the process of its workflow, and nowhere else."
+            )
+        return await perform(ctx)
+
+    @durable_operation(name="waiting")
+    async def find_waiting(self, ctx: RunContext[Any]) -> str | None:
+        """The tool call id of the script that waits."""
+        try:
+            found = await self._ledger.get(history.conversation_of(ctx))
+        except Unreadable:  # said when the script is called
+            return None
+        waiting = found.conversation.waiting
+        return None if waiting is None else waiting.script_id
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
         """Puts the script tool in front of the agent's tools."""
@@ -210,21 +240,13 @@ class ToolScript(AbstractCapability[AgentDepsT]):
         """
         if not isinstance(node, CallToolsNode) or not node.tool_call_results:
             return cast("Any", node)
-        waiting = await self._waiting_script(ctx)
+        waiting = await self.find_waiting(ctx)
         answers = cast("dict[str, Any]", node.tool_call_results)
         given = answers.get(waiting) if waiting is not None else None
         if waiting is not None and given is not None and given != "skip":
             self._run.verdicts[waiting] = Verdict(given, taken=True)
             answers[waiting] = ToolApproved()
         return cast("Any", node)
-
-    async def _waiting_script(self, ctx: RunContext[AgentDepsT]) -> str | None:
-        try:
-            found = await self._ledger.get(history.conversation_of(ctx))
-        except Unreadable:  # said when the script is called
-            return None
-        waiting = found.conversation.waiting
-        return None if waiting is None else waiting.script_id
 
 
 def _resolve_store(

@@ -87,6 +87,12 @@ class Conversation(msgspec.Struct):
     """Token and script of the pauses that were answered last."""
     lost: str = ""
     """Why there is no dump though there was a session."""
+    attempts: dict[str, str] = {}
+    """By durable run: the script that was begun last."""
+    ended: str = ""
+    """Which of them ended last."""
+    outcome: bytes = b""
+    """JSON of what it ended with; empty if that is too large."""
 
     def claim(self, waiting: Waiting) -> None:
         """Note that its pause is answered now."""

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import anyio
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ToolFailed, UserError
+from pydantic_ai.tools import RunContext
 
 from ...host.sandbox import AsyncAgentSandbox
 from .catalog import AgentTools
+from .durable import Outcome
 from .ledger import Found, Ledger
 from .nested import Bridge
 from .sessions import Settings
 from .verdicts import Verdict
 
 __all__ = ("RunState",)
+
+Operation = Callable[[RunContext[Any]], Awaitable[Outcome]]
+Dispatch = Callable[[RunContext[Any], str], Awaitable[Outcome]]
 
 _PATIENCE: Final = 5.0
 """Seconds for a cancelled script to be cleaned up: an image, and one write."""
@@ -38,6 +43,10 @@ class RunState:
         self.settings = settings if policy is None else dataclasses.replace(settings, policy=self.bridge.guard(policy))
         self.searched = AgentTools(self.bridge)
         self.verdicts: dict[str, Verdict] = {}
+        self.operations: dict[str, Operation] = {}
+        """What a durable engine is asked to perform, by tool call id."""
+        self.dispatch: Dispatch | None = None
+        """Hands an operation to the engine."""
         self.failures = 0
         self._max_failures = max_failures
         self._live: _Live | None = None
@@ -64,6 +73,17 @@ class RunState:
         elif found.version != live.version:
             return None
         return live.session
+
+    async def operate(self, ctx: RunContext[Any], perform: Operation) -> Outcome:
+        """Have the durable engine perform something, or give what it recorded."""
+        if self.dispatch is None:
+            raise UserError("ToolScript needs to be one of the capabilities that the agent was made with.")
+        script = ctx.tool_call_id or ""
+        self.operations[script] = perform
+        try:
+            return await self.dispatch(ctx, script)
+        finally:
+            del self.operations[script]
 
     @contextmanager
     def script(self) -> Generator[None]:

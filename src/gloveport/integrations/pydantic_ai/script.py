@@ -19,6 +19,7 @@ from ...host.sandbox import AsyncAgentSandbox
 from ...types import Done, Failed, Step, ToolCall, json_data
 from . import history, results
 from .catalog import AgentTools, Catalog, tool_entries
+from .durable import Attempt, Outcome, outcome_of, recall
 from .ledger import Conversation, Found, Held, Unreadable, Waiting
 from .nested import EndRun, NestedCalls, deferral
 from .runs import RunState
@@ -33,8 +34,17 @@ _logger = logging.getLogger("gloveport")
 class Script:
     """The state of one call."""
 
-    def __init__(self, run: RunState, ctx: RunContext[Any], catalog: Catalog, manager: ToolManager[Any]) -> None:
+    def __init__(
+        self,
+        run: RunState,
+        ctx: RunContext[Any],
+        catalog: Catalog,
+        manager: ToolManager[Any],
+        attempt: Attempt | None = None,
+    ) -> None:
+        """With an `attempt` the script is part of a durable workflow."""
         self._run = run
+        self._attempt = attempt
         self._ctx = ctx
         self._catalog = catalog
         self._searched: AgentTools | None = None
@@ -61,6 +71,7 @@ class Script:
     async def start(self, code: str, *, restart: bool) -> ToolReturn[Any]:
         """Run code. Raises `ToolFailed` for a script that failed, and the deferral for one that waits."""
         session = await self._session(code, restart=restart)
+        await self._begin(session)
         return await self._perform(session, lambda: session.start(code, ask=()))
 
     async def _session(self, code: str, *, restart: bool) -> AsyncAgentSandbox:
@@ -73,6 +84,7 @@ class Script:
                 spent=self._state.spent,
                 used=self._state.used,
                 answered=self._state.answered,
+                attempts=self._state.attempts,
             )
         live = None if restart else self._run.live_for(self._conversation, self._found)
         if live is None:
@@ -83,6 +95,20 @@ class Script:
                 f"{names}: added after this session began, which has no such function. restart=true begins one that has."
             )
         return live
+
+    async def _begin(self, session: AsyncAgentSandbox) -> None:
+        """Note that the script is begun, before it is."""
+        if self._attempt is None:
+            return
+        self._attempt.begin(self._state)
+        try:
+            await self._run.ledger.put(self._conversation, self._found)
+        except StoreConflict as conflict:
+            await self._run.drop()
+            raise ToolFailed(
+                "Nothing was run: another run of this conversation uses the session. Try again."
+            ) from conflict
+        self._run.adopt(session, self._conversation, self._found)
 
     async def _find(self, *, restart: bool) -> None:
         try:
@@ -193,6 +219,8 @@ class Script:
         )
         self._pauses, self._others = waiting.number, waiting.others
         self._state.claim(waiting)
+        if self._attempt is not None:
+            self._attempt.begin(self._state)
         try:
             await self._run.ledger.put(self._conversation, self._found)
         except StoreConflict as conflict:
@@ -262,14 +290,22 @@ class Script:
 
     async def _finish(self, session: AsyncAgentSandbox, step: Done | Failed) -> ToolReturn[Any]:
         self._state.waiting = None
-        await self._keep(session)
         if isinstance(step, Done):
             self._run.failures = 0
-            return results.success(step, self._notes, self._calls.content)
-        self._notes.extend(self._run.count_failure())
-        raise results.failure(step, self._notes)
+        else:
+            self._notes.extend(self._run.count_failure())
+        await self._keep(session, step)
+        told = self._told(step)
+        if isinstance(told, ToolFailed):
+            raise told
+        return told
 
-    async def _keep(self, session: AsyncAgentSandbox) -> None:
+    def _told(self, step: Done | Failed) -> ToolReturn[Any] | ToolFailed:
+        if isinstance(step, Done):
+            return results.success(step, self._notes, self._calls.content)
+        return results.failure(step, self._notes)
+
+    async def _keep(self, session: AsyncAgentSandbox, step: Done | Failed) -> None:
         """Store the session after a script."""
         state = self._state
         try:
@@ -279,6 +315,7 @@ class Script:
             self._notes.append(
                 "The session's state is too large to be stored: it lasts until the end of this run. Free some of it."
             )
+        self._note_end(self._told(step))
         try:
             await self._run.ledger.put(self._conversation, self._found)
         except StoreConflict:
@@ -325,6 +362,8 @@ class Script:
                 f"The script cannot wait at `{call.tool}`: its state is too large to be stored ({error}). It was undone."
             )
         self._state.waiting = waiting
+        waits = deferral(call, _request(waiting))
+        self._note_end(waits)
         await self._run.drop()
         try:
             await self._run.ledger.put(self._conversation, self._found)
@@ -333,7 +372,33 @@ class Script:
                 "Another run of this conversation stored its session meanwhile: this script was given up."
             )
         history.mark(self._ctx, self._id, waiting.token)
-        return deferral(call, _request(waiting))
+        return waits
+
+    # ── inside of a durable workflow ─────────────────────────────────────────────────────────────────────────────────
+
+    def _note_end(self, end: ToolReturn[Any] | Exception) -> None:
+        if self._attempt is not None:
+            self._attempt.end(self._state, outcome_of(end, self._run.failures))
+
+    async def earlier(self) -> Outcome | None:
+        """What came of this script if it was begun before; the engine has no record of it, since the process died."""
+        if self._attempt is None:
+            return None
+        try:
+            self._found = await self._run.ledger.get(self._conversation)
+        except Unreadable:  # then nothing runs but a restart, whose record is a new one
+            return None
+        if not self._attempt.was_begun(self._state):
+            return None
+        outcome = self._attempt.outcome(self._state)
+        if outcome is None:
+            await self._run.drop()
+            outcome = outcome_of(recall(self._run.tool), self._run.failures)
+            if self._state.waiting is not None:
+                await self._set_back()
+            self._attempt.end(self._state, outcome)
+            await self._run.ledger.put(self._conversation, self._found)
+        return outcome
 
     async def _give_up(self, session: AsyncAgentSandbox) -> None:
         """The script will not go on: nothing of it stays but what it spent."""

@@ -12,7 +12,9 @@ from pydantic_ai.tools import AgentDepsT, RunContext, ToolApproved, ToolDefiniti
 from pydantic_ai.toolsets import WrapperToolset
 from pydantic_ai.toolsets.abstract import SchemaValidatorProt, ToolsetTool
 
+from . import history
 from .catalog import Catalog, Descriptions, select
+from .durable import WAITS, Attempt, Outcome, outcome_of, raise_or_return
 from .kind import ARGUMENTS, RUN_SCRIPT, SCHEMA
 from .nested import AskingToolset
 from .runs import RunState
@@ -104,10 +106,17 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
         """Run a script, or call another tool."""
         if not isinstance(tool, _ScriptTool):
             return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+        verdict = self.run.verdicts.pop(ctx.tool_call_id or "", None)
+        if verdict is None and ctx.tool_call_approved:
+            verdict = Verdict(ToolApproved())
         if ctx.in_durable_context:
-            raise UserError(
-                "ToolScript does not run inside of a durable workflow yet: its store is not the workflow's."
-            )
+            return await self._operation(tool, tool_args, ctx, verdict)
+        with self.run.script():
+            return await self._run_script(self._script(tool, ctx), tool_args, verdict)
+
+    def _script(
+        self, tool: _ScriptTool[AgentDepsT], ctx: RunContext[AgentDepsT], attempt: Attempt | None = None
+    ) -> Script:
         if ctx.tool_manager is None:
             raise UserError("ToolScript needs the tool manager of an agent run.")
         manager = ToolManager(
@@ -116,16 +125,47 @@ class ScriptToolset(WrapperToolset[AgentDepsT]):
             ctx=ctx,
             tools=dict(tool.wrapped_tools),
         )
-        with self.run.script():
-            return await self._run_script(Script(self.run, ctx, tool.catalog, manager), tool_args, ctx)
+        return Script(self.run, ctx, tool.catalog, manager, attempt)
 
-    async def _run_script(self, script: Script, arguments: Mapping[str, Any], ctx: RunContext[AgentDepsT]) -> Any:
-        verdict = self.run.verdicts.pop(ctx.tool_call_id or "", None)
-        if verdict is None and ctx.tool_call_approved:
-            verdict = Verdict(ToolApproved())
+    async def _run_script(self, script: Script, arguments: Mapping[str, Any], verdict: Verdict | None) -> Any:
         if verdict is not None:
             answered = await script.answer(verdict)
             if answered is not None:
                 return answered
         self.run.check_failures()
         return await script.start(arguments["code"], restart=arguments.get("restart", False))
+
+    # ── inside of a durable workflow ─────────────────────────────────────────────────────────────────────────────────
+
+    async def _operation(
+        self,
+        tool: _ScriptTool[AgentDepsT],
+        arguments: Mapping[str, Any],
+        ctx: RunContext[AgentDepsT],
+        verdict: Verdict | None,
+    ) -> Any:
+        """Have the engine run the script, or give what it recorded of it. All else here is the workflow's own code: no I/O."""
+        raised: list[Exception] = []
+        attempt = Attempt.of(ctx)
+
+        async def perform(inside: RunContext[Any]) -> Outcome:
+            with self.run.script():
+                script = self._script(tool, inside, attempt)
+                earlier = await script.earlier()
+                if earlier is not None:
+                    return earlier
+                try:
+                    end = await self._run_script(script, arguments, verdict)
+                except Exception as error:
+                    outcome = outcome_of(error, self.run.failures)
+                    raised.append(error)
+                    return outcome
+                return outcome_of(end, self.run.failures)
+
+        outcome = await self.run.operate(ctx, perform)
+        self.run.failures = outcome["failures"]
+        if outcome["kind"] in WAITS:
+            history.mark(ctx, ctx.tool_call_id or "", outcome["value"]["pause"])
+        if raised:
+            raise raised[0]
+        return raise_or_return(outcome)
