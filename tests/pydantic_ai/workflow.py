@@ -30,12 +30,25 @@ from gloveport.stores import Record, SQLiteStore
 
 FOLDER, SCENARIO, FATAL = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 SCRIPTS: dict[str, list[Any]] = {
-    "plain": ["let n = 1; await note({text: 'a'}); return n", "n += 1; await note({text: 'b'}); return n", "return typeof n"],
-    "approval": ["const sent = await send({to: 'ada'}); await note({text: 'after'}); return sent", "return typeof sent"],
+    "plain": [
+        "let n = 1; await note({text: 'a'}); return n",
+        "n += 1; await note({text: 'b'}); return n",
+        "return typeof n",
+    ],
+    "approval": [
+        "const sent = await send({to: 'ada'}); await note({text: 'after'}); return sent",
+        "return typeof sent",
+    ],
     "inline": ["return [await send({to: 'ada'}), await send({to: 'bob'})]", "return 1"],
     "denied": ["try { await send({to: 'ada'}) } catch (error) { return error.message }", "return 1"],
     "limit": ["for (const text of 'abc') await note({text})", "return 1"],
     "failing": ["await note({text: 'a'}); throw new Error('no')", "return 1"],
+    "budget": [
+        "await note({text: 'a'}); await note({text: 'b'})",
+        "return 1",
+        {"code": "return 1", "restart": True},
+        "await note({text: 'c'})",
+    ],
     "inside": ["return [await where(), await later()]", "return await where()"],
 }
 
@@ -74,7 +87,9 @@ def late(ctx: RunContext[Any]) -> FunctionToolset[Any]:
 
 
 def tool_agent() -> Agent[Any, Any]:
-    capabilities: list[Any] = [ToolScript[Any](store=DyingStore(FOLDER / "sessions.sqlite"), key=b"k" * 32), DBOSDurability()]
+    budgets = {"note": 2} if SCENARIO == "budget" else {}
+    script = ToolScript[Any](store=DyingStore(FOLDER / "sessions.sqlite"), key=b"k" * 32, tool_budgets=budgets)
+    capabilities: list[Any] = [script, DBOSDurability()]
     if SCENARIO == "inline":
         capabilities.append(HandleDeferredToolCalls(approve_all))
     return Agent(
@@ -88,11 +103,11 @@ def tool_agent() -> Agent[Any, Any]:
 
 
 def logged(model: FunctionModel) -> FunctionModel:
-    asked = model.function
+    asked: Any = model.function
 
     async def answer(messages: Any, info: Any) -> ModelResponse:
         log(f"model {sum(isinstance(message, ModelResponse) for message in messages)}")
-        return asked(messages, info)  # pyright: ignore
+        return asked(messages, info)
 
     return FunctionModel(answer)
 
@@ -120,7 +135,10 @@ def main() -> None:
             result = await agent.run("go", usage_limits=limits)
         except UsageLimitExceeded:
             return {"error": "UsageLimitExceeded"}
-        told = {"contents": [[part.outcome, part.content] for part in returns(result)], "tool_calls": result.usage.tool_calls}
+        told = {
+            "contents": [[part.outcome, part.content] for part in returns(result)],
+            "tool_calls": result.usage.tool_calls,
+        }
         if not isinstance(result.output, DeferredToolRequests):
             return told
         given = ToolDenied("not today") if SCENARIO == "denied" else True

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
 import pydantic_core
@@ -162,9 +164,12 @@ def raise_or_return(outcome: Outcome) -> ToolReturn[Any]:
     raise deferred
 
 
-def recall(tool: str) -> ToolFailed:
+def recall(tool: str, begun: Sequence[str]) -> ToolFailed:
     """What the model is told of a script whose process died."""
+    calls = ", ".join(
+        f"`{name}`" + (f" ({count} times)" if count > 1 else "") for name, count in Counter(begun).items()
+    )
     return ToolFailed(
-        "The process ended while this script ran. What its calls did is not known, and nothing was repeated; "
-        f"what it declared is gone. Find out what was done before `{tool}` does it again."
+        f"The process ended while this script ran. It had begun these calls: {calls or 'none'}. What came of them is not known, and "
+        f"nothing was repeated; what the script declared is gone. Find out what was done before `{tool}` does it again."
     )

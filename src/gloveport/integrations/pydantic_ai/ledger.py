@@ -29,6 +29,7 @@ T = TypeVar("T")
 Kind = Literal["approval", "external", "question"]
 
 _FORMAT: Final = 1
+_CALL: Final = b"\0call"
 _MAX_ANSWERED: Final = 64
 _MAX_SEEN: Final = 4096
 
@@ -100,11 +101,20 @@ class Conversation(msgspec.Struct):
         self.answered = [*self.answered, (waiting.token, waiting.script_id)][-_MAX_ANSWERED:]
 
 
+class Begun(msgspec.Struct):
+    """A call of a script in a durable workflow, noted before it is made, in the version that it makes of the record."""
+
+    version: int
+    tool: str
+
+
 class Found(msgspec.Struct):
     """What the store has. `version` is `None` when it has nothing."""
 
     conversation: Conversation
     version: int | None
+    begun: list[str] = []
+    """The tools of calls that were noted since the record was written. They are charged."""
 
 
 class Unreadable(Exception):
@@ -156,12 +166,44 @@ class Ledger:
             found = _decode(unseal(record.blob, self._key, self.binding(conversation), max_bytes=self._max_bytes))
         except JournalError as error:
             raise Unreadable(str(error), record) from error
-        if found.version != record.version or record.version < self._last(name):
+        try:
+            begun = [self._begun(segment, conversation) for segment in record.segments]
+        except JournalError as error:
+            raise Unreadable(str(error), record) from error
+        versions = [found.version, *(call.version for call in begun)]
+        first = record.version - len(begun)
+        if versions != list(range(first, record.version + 1)) or record.version < self._last(name):
             raise Unreadable("the stored record is an older one than was written last", record)
         if self._expires is not None and record.updated < time.time() - self._expires:
             raise Unreadable(f"it was not used for more than {self._expires:g} s", record, found)
         self._note(name, record.version)
-        return Found(found, record.version)
+        found.spent += len(begun)
+        for call in begun:
+            found.used[call.tool] = found.used.get(call.tool, 0) + 1
+        return Found(found, record.version, [call.tool for call in begun])
+
+    async def begin(self, conversation: str, found: Found, tool: str) -> None:
+        """Note that a call is about to be made, and charge it. Raises `StoreConflict`."""
+        assert found.version is not None  # the script was noted
+        begun = Begun(found.version + 1, tool)
+        segment = seal(msgspec.msgpack.encode(begun), self._key, self.binding(conversation) + _CALL)
+        append = functools.partial(
+            self._store.append,
+            self._name(conversation),
+            segment,
+            expect=found.version,
+            spent=found.conversation.spent + len(found.begun) + 1,
+        )
+        found.version = await self._perform(append)
+        found.begun.append(tool)
+        self._note(self._name(conversation), found.version)
+
+    def _begun(self, segment: bytes, conversation: str) -> Begun:
+        payload = unseal(segment, self._key, self.binding(conversation) + _CALL, max_bytes=self._max_bytes)
+        try:
+            return msgspec.msgpack.decode(payload, type=Begun)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise JournalError(f"the record is malformed: {error}") from error
 
     async def put(self, conversation: str, found: Found) -> None:
         """Write, in place of the version that was found. Raises `StoreConflict`; a record over the limit is the caller's affair."""
@@ -179,6 +221,7 @@ class Ledger:
             )
             found.version = await self._perform(functools.partial(self._store.put, record, expect=found.version))
             if found.version == state.version:
+                found.begun = []
                 self._note(name, found.version)
                 return
         raise StoreConflict(f"the store numbers the record {name!r} in a way of its own")

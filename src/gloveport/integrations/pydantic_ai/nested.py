@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 import pydantic_core
@@ -116,12 +116,15 @@ class NestedCalls:
         ctx: RunContext[Any],
         *,
         tool_timeout: float | None,
+        before: Callable[[str], Awaitable[None]] | None = None,
         made: int = 0,
         content: bytes = b"[]",
     ) -> None:
         self._manager = manager
         self._ctx = ctx
         self._timeout = tool_timeout
+        self._before = before
+        """Told of every call before it is made."""
         self._turns = Turns()
         self._alone = manager.get_parallel_execution_mode() == "sequential"
         self._pending = 0
@@ -149,6 +152,8 @@ class NestedCalls:
         part = ToolCallPart(tool, given, f"{self._ctx.tool_call_id}__{self.made}")
         if reason is not None:
             cast("AskingToolset", self._manager.toolset).reasons[part.tool_call_id] = reason
+        if self._before is not None:
+            await self._before(tool)
         try:
             return await self._perform(part)
         except (ApprovalRequired, CallDeferred) as deferred:

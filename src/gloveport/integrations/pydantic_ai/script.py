@@ -56,7 +56,9 @@ class Script:
         self._conversation = history.conversation_of(ctx)
         self._binding = run.ledger.binding(self._conversation)
         self._found = Found(Conversation(), None)
-        self._calls = NestedCalls(manager, ctx, tool_timeout=run.tool_timeout)
+        self._noting = anyio.Lock()
+        self._before = None if attempt is None else self._note_call
+        self._calls = NestedCalls(manager, ctx, tool_timeout=run.tool_timeout, before=self._before)
         self._counted: dict[str, int] = {}
         self._pauses = 0
         self._others: list[Held] = []
@@ -113,6 +115,7 @@ class Script:
     async def _find(self, *, restart: bool) -> None:
         try:
             self._found = await self._run.ledger.get(self._conversation)
+            self._account()
         except Unreadable as unreadable:
             await self._run.drop()
             known = unreadable.conversation
@@ -215,7 +218,12 @@ class Script:
         if step is None or not _same_call(waiting.call, step):
             raise results.lost(self._run.tool, "the stored session does not wait at the call that was answered")
         self._calls = NestedCalls(
-            self._manager, self._ctx, tool_timeout=self._run.tool_timeout, made=waiting.calls, content=waiting.content
+            self._manager,
+            self._ctx,
+            tool_timeout=self._run.tool_timeout,
+            before=self._before,
+            made=waiting.calls,
+            content=waiting.content,
         )
         self._pauses, self._others = waiting.number, waiting.others
         self._state.claim(waiting)
@@ -380,6 +388,24 @@ class Script:
         if self._attempt is not None:
             self._attempt.end(self._state, outcome_of(end, self._run.failures))
 
+    async def _note_call(self, tool: str) -> None:
+        async with self._noting:
+            try:
+                await self._run.ledger.begin(self._conversation, self._found, tool)
+            except StoreConflict as conflict:  # another process took the script for dead, or began one of its own
+                raise EndRun(
+                    ToolFailed(
+                        "Another run of this conversation stored its session meanwhile: this script was given up."
+                    )
+                ) from conflict
+
+    def _account(self) -> None:
+        """The calls of a process that died are charged to the conversation. Its stored session knows nothing of them."""
+        state = self._state
+        if self._found.begun and self._run.has_budgets:
+            state.blob, state.waiting = b"", None
+            state.lost = "its process ended while a script ran, and the calls of that script are charged"
+
     async def earlier(self) -> Outcome | None:
         """What came of this script if it was begun before; the engine has no record of it, since the process died."""
         if self._attempt is None:
@@ -393,7 +419,10 @@ class Script:
         outcome = self._attempt.outcome(self._state)
         if outcome is None:
             await self._run.drop()
-            outcome = outcome_of(recall(self._run.tool), self._run.failures)
+            answered = self._state.waiting
+            begun = [*([] if answered is None else [answered.call.tool]), *self._found.begun]
+            outcome = outcome_of(recall(self._run.tool, begun), self._run.failures)
+            self._account()
             if self._state.waiting is not None:
                 await self._set_back()
             self._attempt.end(self._state, outcome)
