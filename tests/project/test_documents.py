@@ -25,6 +25,8 @@ def test_examples(page):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
     if page.name == "pydantic-ai.md":
         pytest.importorskip("pydantic_ai")
+    if page.name == "durable.md":
+        pytest.importorskip("dbos")
     if page.name == "catalog.md":
         pytest.importorskip("mcp")
     if page.name == "typecheck.md":
