@@ -73,6 +73,7 @@ def test_a_script_that_was_recorded_is_not_run_again(tmp_path: Path):
 def test_what_was_stored_and_not_recorded_is_given_from_the_store(tmp_path: Path):
     life = Life(tmp_path, "plain", "put 6")
     assert life.contents == [1, 2, "number"]
+    assert life.told["tool_calls"] == 5
     assert life.did("note") == ["note a", "note b"]
 
 
@@ -81,6 +82,7 @@ def test_a_script_whose_process_died_is_said_and_not_repeated(tmp_path: Path):
     assert life.outcomes == ["success", "failed", "success"]
     assert "begun these calls: `note`. What came of them is not known" in life.contents[1]
     assert life.contents[2] == "number", "the session is that of before"
+    assert life.told["tool_calls"] == 4, "the script that failed is none, the call that it began is one"
     assert life.did("note") == ["note a", "note b"]
 
 

@@ -58,6 +58,8 @@ class Outcome(TypedDict):
     """Of what ends the run."""
     failures: int
     """Failed scripts in a row, with this one."""
+    calls: int
+    """What it added to the run's usage. The engine records that as well, if it comes to it."""
 
 
 def check_agent(agent: AbstractAgent[Any, Any], store: Store) -> None:
@@ -120,13 +122,13 @@ class Attempt:
 
 
 def _failed(text: str) -> Outcome:
-    return Outcome(kind="failed", value=text, content="[]", metadata=None, error_type="", failures=0)
+    return Outcome(kind="failed", value=text, content="[]", metadata=None, error_type="", failures=0, calls=0)
 
 
-def outcome_of(end: ToolReturn[Any] | Exception, failures: int) -> Outcome:
+def outcome_of(end: ToolReturn[Any] | Exception, failures: int, calls: int = 0) -> Outcome:
     """What a script ended with. Raises the exception if it is none that a script ends with."""
     outcome = _failed("")
-    outcome["failures"] = failures
+    outcome["failures"], outcome["calls"] = failures, calls
     if isinstance(end, ToolReturn):
         outcome["kind"], outcome["value"], outcome["metadata"] = "returned", cast("Any", end.return_value), end.metadata
         content: Any = end.content or []

@@ -6,7 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ToolFailed, UserError
@@ -29,6 +29,7 @@ from .verdicts import Verdict
 __all__ = ("Script",)
 
 _logger = logging.getLogger("gloveport")
+_TRIES: Final = 10
 
 
 class Script:
@@ -45,6 +46,7 @@ class Script:
         """With an `attempt` the script is part of a durable workflow."""
         self._run = run
         self._attempt = attempt
+        self._usage_before = ctx.usage.tool_calls
         self._ctx = ctx
         self._catalog = catalog
         self._searched: AgentTools | None = None
@@ -386,7 +388,8 @@ class Script:
 
     def _note_end(self, end: ToolReturn[Any] | Exception) -> None:
         if self._attempt is not None:
-            self._attempt.end(self._state, outcome_of(end, self._run.failures))
+            calls = self._ctx.usage.tool_calls - self._usage_before
+            self._attempt.end(self._state, outcome_of(end, self._run.failures, calls))
 
     async def _note_call(self, tool: str) -> None:
         async with self._noting:
@@ -410,22 +413,34 @@ class Script:
         """What came of this script if it was begun before; the engine has no record of it, since the process died."""
         if self._attempt is None:
             return None
+        for last in (*[False] * (_TRIES - 1), True):
+            try:
+                outcome = await self._earlier(self._attempt)
+            except StoreConflict:  # it was not dead: whoever writes first is the one that goes on
+                if last:
+                    raise
+                continue
+            self._ctx.usage.tool_calls += 0 if outcome is None else outcome["calls"]
+            return outcome
+        raise AssertionError("unreachable")
+
+    async def _earlier(self, attempt: Attempt) -> Outcome | None:
         try:
             self._found = await self._run.ledger.get(self._conversation)
         except Unreadable:  # then nothing runs but a restart, whose record is a new one
             return None
-        if not self._attempt.was_begun(self._state):
+        if not attempt.was_begun(self._state):
             return None
-        outcome = self._attempt.outcome(self._state)
+        outcome = attempt.outcome(self._state)
         if outcome is None:
             await self._run.drop()
             answered = self._state.waiting
             begun = [*([] if answered is None else [answered.call.tool]), *self._found.begun]
-            outcome = outcome_of(recall(self._run.tool, begun), self._run.failures)
+            outcome = outcome_of(recall(self._run.tool, begun), self._run.failures, len(begun))
             self._account()
             if self._state.waiting is not None:
                 await self._set_back()
-            self._attempt.end(self._state, outcome)
+            attempt.end(self._state, outcome)
             await self._run.ledger.put(self._conversation, self._found)
         return outcome
 
