@@ -224,7 +224,7 @@ def test_signatures() -> None:
 def test_type_aliases() -> None:
     namespace: dict[str, Any] = {}
     exec("type Json = dict[str, Json] | list[Json] | str | None\ntype Pair[T] = tuple[T, T]", namespace)
-    assert stub(namespace["Json"]) == ["type Json = Record<string, Json> | Json[] | string | null;", "Json"]
+    assert stub(namespace["Json"]) == ["type Json = { [key: string]: Json } | Json[] | string | null;", "Json"]
     assert stub(namespace["Pair"][int]) == ["[number, number]"]
 
 
