@@ -17,6 +17,7 @@ from pydantic_ai.exceptions import UserError
 from scripted import agent_of
 
 from gloveport.errors import StoreConflict
+from gloveport.integrations.pydantic_ai.durable import Attempt, outcome_of, recall
 from gloveport.integrations.pydantic_ai.ledger import Conversation, Found, Ledger, Unreadable
 from gloveport.pydantic_ai import ToolScript
 from gloveport.stores import MemoryStore, Record, SQLiteStore
@@ -80,7 +81,7 @@ def test_what_was_stored_and_not_recorded_is_given_from_the_store(tmp_path: Path
 def test_a_script_whose_process_died_is_said_and_not_repeated(tmp_path: Path):
     life = Life(tmp_path, "plain", "note b")
     assert life.outcomes == ["success", "failed", "success"]
-    assert "begun these calls: `note`. What came of them is not known" in life.contents[1]
+    assert "begun these calls: `note`. What came of its calls is not known" in life.contents[1]
     assert life.contents[2] == "number", "the session is that of before"
     assert life.told["tool_calls"] == 4, "the script that failed is none, the call that it began is one"
     assert life.did("note") == ["note a", "note b"]
@@ -178,6 +179,20 @@ def test_calls_are_charged_before_they_are_made(tmp_path: Path):
             await ledger(store).begin("c", first, "send")
 
     asyncio.run(act())
+
+
+def test_an_attempt_is_known_after_other_runs_and_told_from_them():
+    state, mine, other = Conversation(), Attempt("a", "1/c"), Attempt("b", "1/c")
+    assert not mine.was_begun(state) and not mine.is_latest(state)
+    mine.begin(state)
+    assert mine.was_begun(state) and mine.is_latest(state)
+    other.begin(state)
+    assert mine.was_begun(state) and not mine.is_latest(state)
+    assert not Attempt("a", "2/c").was_begun(state)
+    other.end(state, outcome_of(recall("run_script", None), 1))
+    assert mine.outcome(state) is None
+    ended = other.outcome(state)
+    assert ended is not None and ended["failures"] == 1
 
 
 def test_a_noted_call_that_is_missing_or_copied_is_noticed():

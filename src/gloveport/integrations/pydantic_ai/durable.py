@@ -106,6 +106,10 @@ class Attempt:
         """Whether a process began it. That process is dead, or this one has the script under way."""
         return state.attempts.get(self.run) == self.place
 
+    def is_latest(self, state: Conversation) -> bool:
+        """Whether no other run began one since."""
+        return next(reversed(state.attempts), None) == self.run
+
     def end(self, state: Conversation, outcome: Outcome) -> None:
         """Note what it ended with."""
         state.ended = f"{self.run}/{self.place}"
@@ -166,12 +170,12 @@ def raise_or_return(outcome: Outcome) -> ToolReturn[Any]:
     raise deferred
 
 
-def recall(tool: str, begun: Sequence[str]) -> ToolFailed:
-    """What the model is told of a script whose process died."""
-    calls = ", ".join(
-        f"`{name}`" + (f" ({count} times)" if count > 1 else "") for name, count in Counter(begun).items()
-    )
+def recall(tool: str, begun: Sequence[str] | None) -> ToolFailed:
+    """What the model is told of a script whose process died. `None`: what it had begun is not known any more."""
+    counted = Counter(begun or ()).items()
+    calls = ", ".join(f"`{name}`" + (f" ({count} times)" if count > 1 else "") for name, count in counted)
+    known = "" if begun is None else f" It had begun these calls: {calls or 'none'}."
     return ToolFailed(
-        f"The process ended while this script ran. It had begun these calls: {calls or 'none'}. What came of them is not known, and "
-        f"nothing was repeated; what the script declared is gone. Find out what was done before `{tool}` does it again."
+        f"The process ended while this script ran.{known} What came of its calls is not known, and nothing was repeated; "
+        f"what the script declared is gone. Find out what was done before `{tool}` does it again."
     )

@@ -434,11 +434,15 @@ class Script:
         outcome = attempt.outcome(self._state)
         if outcome is None:
             await self._run.drop()
+            if not attempt.is_latest(self._state):  # the record is about another run's script by now
+                return outcome_of(recall(self._run.tool, None), self._run.failures)
             answered = self._state.waiting
+            if answered is not None and answered.script_id != self._id:
+                answered = None
             begun = [*([] if answered is None else [answered.call.tool]), *self._found.begun]
             outcome = outcome_of(recall(self._run.tool, begun), self._run.failures, len(begun))
             self._account()
-            if self._state.waiting is not None:
+            if self._state.waiting is not None and answered is not None:
                 await self._set_back()
             attempt.end(self._state, outcome)
             await self._run.ledger.put(self._conversation, self._found)
