@@ -175,10 +175,17 @@ def choice(options: tuple[Any, ...]) -> Reader:
     return read
 
 
+def _flags(cls: type[enum.Flag], value: int) -> enum.Flag:
+    found = cls(value)
+    if found.value != value:  # Python 3.11.2 drops bits that no flag has
+        raise ValueError(value)
+    return found
+
+
 def of_enum(cls: type[enum.Enum]) -> Reader:
     """A member by its value."""
     if issubclass(cls, enum.Flag):
-        return _made(cls, _int, "combination of flags")
+        return _made(lambda value: _flags(cls, value), _int, "combination of flags")
     members = list(cls)
     by_value: dict[Any, enum.Enum] = {
         (type(member.value), member.value): member for member in members if _hashable(member.value)
