@@ -160,3 +160,18 @@ async def test_max_pause_counts_short_calls_too(either):
         with pytest.raises(RuntimeTimeout):
             await session.run("for (;;) await t()")
         await session.run("await t()")
+
+
+async def test_a_run_that_is_over_leaves_no_timer_behind():
+    async def t():
+        await asyncio.sleep(0)
+
+    def timers():
+        return sum(not handle.cancelled() for handle in asyncio.get_running_loop()._scheduled)
+
+    async with AsyncAgentSandbox({"t": t}, isolation="inline") as session:
+        await session.run("await t()")
+        before = timers()
+        for _ in range(5):
+            await session.run("await t()")
+        assert timers() == before

@@ -74,17 +74,16 @@ class TaskTrip:
 
     async def wait(self) -> bool:
         """Until the run is over (true), or the run was taken back because a call is late (false)."""
-        timer = self._loop.call_at(self._due, self._look)
-        try:
-            while not self._over:
+        while not self._over:
+            timer = self._loop.call_at(max(self._due, self._loop.time() + _SOON), self._tell)
+            try:
                 await self._news
-                self._news = self._loop.create_future()
-                if self._calling and self._due <= self._loop.time():
-                    self.taken_back = True
-                    return False
-                timer = self._loop.call_at(max(self._due, self._loop.time() + _SOON), self._look)
-        finally:
-            timer.cancel()
+            finally:
+                timer.cancel()  # due after minutes: a run that is over must not be kept until then
+            self._news = self._loop.create_future()
+            if self._calling and self._due <= self._loop.time():
+                self.taken_back = True
+                return False
         return True
 
     def interrupt(self, error: BaseException) -> bool:
@@ -105,9 +104,6 @@ class TaskTrip:
         if self._error is not None:
             raise self._error
         return self._value
-
-    def _look(self) -> None:
-        self._tell()
 
     def _tell(self) -> None:
         if not self._news.done():
