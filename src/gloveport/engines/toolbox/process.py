@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -82,11 +82,10 @@ def spawn(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -
     return Child(jailed.pid, jailed.stdout, jailed.stdin, jailed.kill, jailed.close, jailed.forget)
 
 
-def spawn_plain(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -> Child:
-    """Starts the command without a jail: it has this process's rights, less what Deno denies by itself.
-
-    A socket pair is a third faster than two pipes. The process ends when its stdin does, which is when the host is gone.
-    """
+def popen_on_socket(
+    argv: Sequence[str], environment: Mapping[str, str], what: str
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Starts a command, without a jail, whose stdin and stdout are a socket. Raises `EngineUnavailableError` naming `what`."""
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
@@ -94,15 +93,24 @@ def spawn_plain(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxM
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
+            env=environment,
             cwd=os.sep,
             start_new_session=True,  # Ctrl-C is for the host
         )
     except OSError as error:
         ours.close()
-        raise EngineUnavailableError(f"the compiler of model code cannot be started: {error}") from error
+        raise EngineUnavailableError(f"{what} cannot be started: {error}") from error
     finally:
         theirs.close()
+    return process, ours
+
+
+def spawn_plain(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -> Child:
+    """Starts the command without a jail: it has this process's rights, less what Deno denies by itself.
+
+    A socket pair is a third faster than two pipes. The process ends when its stdin does, which is when the host is gone.
+    """
+    process, ours = popen_on_socket(argv, ENVIRONMENT, "the compiler of model code")
 
     def close() -> None:
         process.kill()

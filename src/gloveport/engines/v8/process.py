@@ -17,7 +17,7 @@ from typing import Final
 from ...errors import EngineUnavailableError
 from ...policy import MIB, SandboxMode
 from ..jail.command import spawn_jailed
-from ..toolbox.process import program
+from ..toolbox.process import popen_on_socket, program
 from .build import BUNDLE
 
 __all__ = ("Process", "start")
@@ -118,22 +118,7 @@ def _jailed(argv: list[str], sandbox: SandboxMode, memory_bytes: int | None, *, 
 
 def _plain(argv: list[str]) -> Process:
     """Without a jail: it has this process's rights, less what Deno denies by itself. It ends when its stdin does."""
-    ours, theirs = socket.socketpair()
-    try:
-        child = subprocess.Popen(
-            argv,
-            stdin=theirs.fileno(),
-            stdout=theirs.fileno(),
-            stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
-            cwd=os.sep,
-            start_new_session=True,  # Ctrl-C is for the host
-        )
-    except OSError as error:
-        ours.close()
-        raise EngineUnavailableError(f"a v8 worker cannot be started: {error}") from error
-    finally:
-        theirs.close()
+    child, ours = popen_on_socket(argv, ENVIRONMENT, "a v8 worker")
 
     def status(code: int) -> int:
         return code if code >= 0 else 128 - code
