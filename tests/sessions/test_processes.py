@@ -261,6 +261,6 @@ def _gone(pids):
 
 
 def _descendants(root):
-    from gloveport.bench.probes import _descendants as descendants
+    from gloveport.bench.probes import descendants
 
     return descendants(root)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
-import sys
 import time
 from typing import Any
 
@@ -53,12 +51,6 @@ class MontyProbes:
 
 
 if __name__ == "__main__":
-    answers, sys.stdout = sys.stdout, sys.stderr
-    probes = MontyProbes()
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            reply = {"value": getattr(probes, request["probe"])(**request["args"])}
-        except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(reply), file=answers, flush=True)
+    serving: Any = importlib.import_module("serving")  # a script's own folder comes first
+
+    serving.answer(MontyProbes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ __all__ = ("Peer", "PeerFailed", "start_peers")
 PEERS: Final = {
     "pydeno": ("pydeno==0.13.2", "probes.py", ("pydeno",)),
     "monty": ("pydantic-monty==1.4.0", "monty.py", ()),
+    "belgie": ("belgie[pydantic-ai]==0.42.0", "module_probes.py", ("belgie.pydantic_ai", "BelgieSandboxSession")),
 }
 """Name → requirement, script, arguments. Pinned: a promise is against a release."""
 
@@ -68,9 +70,9 @@ class Peer:
             self._process.stdout.close()
 
 
-def start_peers() -> list[Peer]:
-    """All of them."""
-    return [Peer(name) for name in PEERS]
+def start_peers(*names: str) -> list[Peer]:
+    """Those peers. Raises `PeerFailed`."""
+    return [Peer(name) for name in names]
 
 
 def _environment(name: str, requirement: str) -> Path:
@@ -80,6 +82,7 @@ def _environment(name: str, requirement: str) -> Path:
     if (folder / "ready").exists():
         return python
     print(f"installing {requirement}", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
     for command in (
         [sys.executable, "-m", "venv", str(folder)],
         [str(python), "-m", "pip", "install", "-q", requirement],

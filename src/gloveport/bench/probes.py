@@ -10,14 +10,13 @@ import asyncio
 import gc
 import importlib
 import itertools
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ("Probes", "pss_of", "serve")
+__all__ = ("Probes", "descendants", "pss_of")
 
 KEY = b"k" * 32
 _LOOP = "for (let i = 0; i < %d; i++) await echo({i, s: 'hello'}); return 1"
@@ -241,7 +240,7 @@ class Probes:
 
 def _pss_of_children() -> int:
     """Bytes that every process below this one takes, memory that they share divided among them."""
-    return pss_of(_descendants(os.getpid()))
+    return pss_of(descendants(os.getpid()))
 
 
 def pss_of(pids: Iterable[int]) -> int:
@@ -256,7 +255,8 @@ def pss_of(pids: Iterable[int]) -> int:
     return total
 
 
-def _descendants(root: int) -> list[int]:
+def descendants(root: int) -> list[int]:
+    """Every process below that one."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -275,19 +275,9 @@ def _descendants(root: int) -> list[int]:
     return found
 
 
-def serve(module: str, options: dict[str, Any]) -> None:
-    """Answer `{"probe": name, "args": {…}}` with `{"value": …}` or `{"error": …}` until stdin ends."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    probes = Probes(importlib.import_module(module), options)
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            reply = {"value": getattr(probes, request["probe"])(**request["args"])}
-        except Exception as error:
-            reply = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(reply), file=answers, flush=True)
-    probes.close()
-
-
 if __name__ == "__main__":
-    serve(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else {})
+    serving: Any = importlib.import_module("serving")  # a script's own folder comes first
+
+    probes = Probes(importlib.import_module(sys.argv[1]), {})
+    serving.answer(probes)
+    probes.close()

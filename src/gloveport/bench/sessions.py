@@ -84,7 +84,7 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation, engine: EngineNam
     options: dict[str, Any] = {"isolation": isolation, "engine": engine}
     bars = BARS.get("v8" if engine == "v8" else isolation, {})
     probes = Probes(gloveport, options)
-    others = {peer.name: peer for peer in start_peers()} if peers else {}
+    others = {peer.name: peer for peer in start_peers(PEER, "monty")} if peers else {}
     try:
         probes.create()
         for peer in others.values():

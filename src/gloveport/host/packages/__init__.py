@@ -1,0 +1,1 @@
+"""Packages for modules: which ones may be imported, and the trusted process that fetches them."""

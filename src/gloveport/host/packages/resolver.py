@@ -1,0 +1,260 @@
+"""Fetching packages: a trusted Deno, which runs nothing of them, fills a cache that workers only read.
+
+A worker is started with that cache and `--cached-only`: whatever its module imports, nothing leaves it for the network. What a module
+imports is known before it runs, from its source; a specifier that is put together while it runs is found in the cache or refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+
+from ...egress.gateway import Proxy, default_gateway
+from ...engines.toolbox.process import program
+from ...engines.wasm.module import cache_directory
+from ...errors import PackageError
+from ...permissions import Packages
+from ...policy import NetworkRules
+from .specifiers import root_of
+
+__all__ = ("Resolver", "resolver_for")
+
+_MAX_ROOTS: Final = 100
+_MAX_SAID: Final = 2000
+_LOCK: Final = "deno.lock"
+_KEPT: Final = 1024
+
+
+class Resolver:
+    """The cache of one `Packages`, and how it is filled. Any thread may use it; processes that share it take turns."""
+
+    def __init__(self, packages: Packages) -> None:
+        self.packages: Final = packages
+        self.directory: Final = Path(packages.cache) if packages.cache is not None else _own_directory(packages)
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, ...], dict[str, str]] = {}
+        self._state: bytes | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a worker that reads the cache: where packages came from is part of where they are kept."""
+        registries = {"NPM_CONFIG_REGISTRY": self.packages.npm_registry, "JSR_URL": self.packages.jsr_registry}
+        return {"DENO_DIR": str(self.directory), **registries}
+
+    async def resolve(self, specifiers: Sequence[str]) -> dict[str, str]:
+        """What a worker is to import for each specifier, fetched if need be. Raises `PackageError` for the model to read."""
+        roots = {specifier: root_of(specifier, self.packages) for specifier in specifiers}
+        if len(roots) > _MAX_ROOTS:
+            raise PackageError(f"a module cannot import {len(roots)} packages, at most {_MAX_ROOTS}")
+        if not roots:
+            return {}
+        wanted = tuple(sorted(set(roots.values())))
+        found = self._known.get(wanted)
+        if found is None or self._state != self._mark():
+            # Abandoned when cancelled: it ends by its own timeout, and what it fetched is there for the next one.
+            found = await anyio.to_thread.run_sync(self._fetch, wanted, abandon_on_cancel=True)
+        return {specifier: found[root] for specifier, root in roots.items()}
+
+    # ── in a thread ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fetch(self, roots: tuple[str, ...]) -> dict[str, str]:
+        with self._lock, self._alone():
+            if (
+                self._state != self._mark()
+            ):  # somebody fetched something: versions may have come that are not there in whole
+                self._known.clear()
+            self._cache(roots)
+            self._check_size()
+            exact = self._exact(roots)
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[roots] = exact
+            self._state = self._mark()
+            return exact
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        try:
+            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with open(self.directory / ".lock", "w", encoding="ascii") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise PackageError(f"the cache of packages cannot be used: {error.strerror}") from error
+
+    def _cache(self, roots: tuple[str, ...]) -> None:
+        packages = self.packages
+        command = [
+            str(program()),
+            "cache",
+            "--quiet",
+            "--no-config",
+            "--allow-import",
+            f"--min-dep-age={_minutes(packages)}",
+        ]
+        command += (
+            ["--frozen", f"--lock={packages.lock}"]
+            if packages.lock is not None
+            else [f"--lock={self.directory / _LOCK}"]
+        )
+        environment = {
+            **{name: os.environ[name] for name in _PASSED if name in os.environ},
+            **self.environment,
+            "DENO_NO_UPDATE_CHECK": "1",
+            "NO_COLOR": "1",
+            "HOME": str(self.directory),  # no .npmrc: a token in there would go to whichever registry it names
+        }
+        environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
+        if packages.offline:
+            self._run([*command, "--cached-only", *roots], environment, None)
+            return
+        with default_gateway().proxy(self._rules(roots)) as proxy:
+            environment |= {"HTTP_PROXY": proxy.url, "HTTPS_PROXY": proxy.url, "NO_PROXY": ""}
+            self._run([*command, *roots], environment, proxy)
+
+    def _rules(self, roots: tuple[str, ...]) -> NetworkRules:
+        """The registries, and the hosts of module URLs that are allowed."""
+        packages = self.packages
+        urls = {packages.npm_registry, packages.jsr_registry}
+        urls |= {rule for rule in packages.allow if rule.startswith(("https://", "http://")) and rule != "https://*"}
+        allow = [_origin(url) for url in sorted(urls)]
+        if "https://*" in packages.allow and any(root.startswith("https://") for root in roots):
+            allow.append("https://*")
+        return NetworkRules(allow=tuple(allow), private=packages.private)  # pyright: ignore[reportArgumentType]
+
+    def _run(self, command: list[str], environment: Mapping[str, str], proxy: Proxy | None) -> None:
+        process = subprocess.Popen(
+            command,
+            cwd=self.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            umask=0o022,
+            start_new_session=True,
+        )
+        try:
+            most = self.packages.max_bytes
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
+            _, said = process.communicate(timeout=self.packages.timeout)
+        except subprocess.TimeoutExpired:
+            raise PackageError(f"the packages could not be fetched within {self.packages.timeout:g} s") from None
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        if process.returncode:
+            refused = (
+                [] if proxy is None else [decision.reason for decision in proxy.decisions() if not decision.allowed]
+            )
+            raise PackageError(_failure(said, refused, offline=self.packages.offline))
+
+    def _exact(self, roots: tuple[str, ...]) -> dict[str, str]:
+        """Each root with the version that it came to."""
+        path = self.packages.lock or self.directory / _LOCK
+        try:
+            noted = cast("dict[str, Any]", json.loads(Path(path).read_bytes())).get("specifiers", {})
+        except FileNotFoundError:  # nothing but URLs
+            noted = {}
+        return {root: _with_version(root, cast("dict[str, str]", noted)) for root in roots}
+
+    def _check_size(self) -> None:
+        size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
+        if size > self.packages.max_bytes:
+            raise PackageError(
+                f"the cache of packages has {size} bytes, more than the {self.packages.max_bytes} that the application allows"
+            )
+
+    def _mark(self) -> bytes | None:
+        """Changes when anything was fetched."""
+        try:
+            return hashlib.sha256((self.directory / _LOCK).read_bytes()).digest()
+        except OSError:
+            return b"" if self.packages.lock is not None else None
+
+
+_PASSED: Final = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "DENO_CERT", "DENO_TLS_CA_STORE", "LD_LIBRARY_PATH")
+
+
+def _minutes(packages: Packages) -> int:
+    return -(-int(packages.min_age) // 60)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _with_version(root: str, noted: Mapping[str, str]) -> str:
+    kind, _, rest = root.partition(":")
+    if kind not in ("npm", "jsr"):
+        return root
+    scoped = "@" if rest.startswith("@") else ""
+    body = rest.removeprefix("@")
+    name, _, wanted = body.partition("@")
+    if wanted:
+        wanted, slash, path = wanted.partition("/")
+    else:
+        parts = body.split("/")
+        count = 2 if scoped else 1
+        name, path, slash = "/".join(parts[:count]), "/".join(parts[count:]), "/" if parts[count:] else ""
+    version = noted.get(f"{kind}:{scoped}{name}@{wanted or '*'}")
+    return root if version is None else f"{kind}:{scoped}{name}@{version.partition('_')[0]}{slash}{path}"
+
+
+def _failure(said: str, refused: Sequence[str], *, offline: bool) -> str:
+    text = said.partition("Stack backtrace")[0].strip().removeprefix("error: ")[-_MAX_SAID:]
+    lines = [
+        f"the packages could not be {'found in the cache' if offline else 'fetched'}: {text}",
+        *dict.fromkeys(refused),
+    ]
+    return "\n".join(lines)[: 2 * _MAX_SAID]
+
+
+def _own_directory(packages: Packages) -> Path:
+    """One for each set of rules: a module cannot find what another application's rules allowed."""
+    lock = Path(packages.lock).read_bytes().hex() if packages.lock is not None else ""
+    rules = [
+        packages.allow,
+        packages.deny,
+        lock,
+        packages.min_age,
+        packages.npm_registry,
+        packages.jsr_registry,
+        packages.private,
+    ]
+    name = hashlib.sha256(json.dumps(rules).encode()).hexdigest()[:16]
+    return cache_directory() / f"packages-{name}"
+
+
+_resolvers: dict[Packages, Resolver] = {}
+_guard = threading.Lock()
+
+
+def resolver_for(packages: Packages) -> Resolver:
+    """This process's resolver for those rules."""
+    with _guard:
+        return _resolvers.setdefault(packages, Resolver(packages))
+
+
+def _after_fork() -> None:
+    global _guard
+    _guard = threading.Lock()
+    _resolvers.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,84 @@
+"""Import specifiers: what they name, and whether that is allowed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from ...errors import PackageError
+from ...permissions import Packages
+
+__all__ = ("root_of",)
+
+_NPM: Final = re.compile(
+    r"(?P<name>(?:@[a-z0-9._~-]+/)?[A-Za-z0-9._~-]+)(?:@(?P<range>[0-9A-Za-z.*^~<>=|+_ -]+))?(?P<path>/[A-Za-z0-9@._~!$&'()+,;=/-]*)?"
+)
+_JSR: Final = re.compile(
+    r"(?P<name>@[a-z0-9-]+/[a-z0-9-]+)(?:@(?P<range>[0-9A-Za-z.*^~<>=|+_ -]+))?(?P<path>/[A-Za-z0-9@._~+/-]*)?"
+)
+_URL: Final = re.compile(r"https?://[!-~]+")
+_MOST: Final = 2000
+
+
+def root_of(specifier: str, packages: Packages) -> str:
+    """What a specifier of a module's source means: an `npm:`, `jsr:` or http(s) URL. Raises `PackageError` for the model to read.
+
+    A bare name is an npm package (`lodash`, `@scope/name/part`).
+    """
+    if len(specifier) > _MOST:
+        raise PackageError(f"an import specifier of {len(specifier)} characters is too long")
+    scheme, colon, rest = specifier.partition(":")
+    if not colon:
+        return _package("npm", specifier, specifier, _NPM, packages)
+    if scheme == "npm":
+        return _package("npm", rest.removeprefix("/"), specifier, _NPM, packages)
+    if scheme == "jsr":
+        return _package("jsr", rest.removeprefix("/"), specifier, _JSR, packages)
+    if scheme in ("http", "https"):
+        return _url(specifier, packages)
+    raise PackageError(
+        f"cannot import {specifier!r}: only npm packages, `jsr:` packages and https modules can be imported"
+    )
+
+
+def _package(kind: str, text: str, specifier: str, shape: re.Pattern[str], packages: Packages) -> str:
+    match = shape.fullmatch(text)
+    name = "" if match is None else match["name"]
+    if match is None or any(part in ("", ".", "..") for part in (match["path"] or "/x")[1:].rstrip("/").split("/")):
+        raise PackageError(f"cannot import {specifier!r}: that is no {kind} package; write `{kind}:name@version`")
+    if not _is_allowed(f"{kind}:{name}", packages):
+        raise PackageError(f"cannot import {specifier!r}: {kind}:{name} is not among the packages that may be imported")
+    wanted = f"@{match['range']}" if match["range"] else ""
+    return f"{kind}:{name}{wanted}{match['path'] or ''}"
+
+
+def _is_allowed(package: str, packages: Packages) -> bool:
+    kind, _, name = package.partition(":")
+    scope = name.partition("/")[0]
+    rules = {package, f"{kind}:*", f"{kind}:{scope}/*"}
+    return not rules.isdisjoint(packages.allow) and rules.isdisjoint(packages.deny)
+
+
+def _url(url: str, packages: Packages) -> str:
+    # A URL is fetched by the host. What a module could write into a query, a fragment or a user name would leave with it.
+    parts = urlsplit(url)
+    if (
+        not _URL.fullmatch(url)
+        or "\\" in url
+        or parts.username is not None
+        or parts.query
+        or parts.fragment
+        or url.endswith(("?", "#"))
+    ):
+        raise PackageError(f"cannot import {url!r}: a module URL has no query, no fragment and no user name")
+    if re.search(r"/\.\.?(/|$)|%(2e|2f|5c)|//", parts.path, re.IGNORECASE):
+        raise PackageError(f"cannot import {url!r}: write the path of a module URL without `..`, `//` and escapes")
+    plain = f"{parts.scheme.lower()}://{parts.netloc.lower()}{parts.path or '/'}"
+    if not _begins(plain, packages.allow) or _begins(plain, packages.deny):
+        raise PackageError(f"cannot import {url!r}: no rule allows it")
+    return plain
+
+
+def _begins(url: str, rules: tuple[str, ...]) -> bool:
+    return any(url.startswith("https://") if rule == "https://*" else url.startswith(rule) for rule in rules)
