@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from gloveport import AgentSandbox, AsyncAgentSandbox
+from gloveport.errors import EngineUnavailableError
 
 
 def test_any_thread_may_use_a_session(worker):
@@ -264,3 +265,13 @@ def _descendants(root):
     from gloveport.bench.probes import descendants
 
     return descendants(root)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_python_without_a_gil_is_refused(monkeypatch, enabled):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: enabled, raising=False)
+    if enabled:
+        AgentSandbox({}).close()
+        return
+    with pytest.raises(EngineUnavailableError, match="PYTHON_GIL=1"):
+        AgentSandbox({})

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import math
 import secrets
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args
@@ -18,6 +19,7 @@ from ..core.session import ToolInfo
 from ..engines.defaults import toolbox
 from ..engines.v8.engine import V8Engine
 from ..engines.wasm.engine import WasmEngine
+from ..errors import EngineUnavailableError
 from ..policy import V8_MIN_MEMORY, EngineName, Isolation, Limits, SandboxMode
 from ..tools.bridge import ToolBridge
 from ..tools.spec import ToolSpec, build_specs, check_schemas
@@ -140,6 +142,7 @@ def build_options(
     validate = _choice("validate", more.get("validate", True), (True, False))
     if validate:
         check_schemas(specs.values())
+    _require_gil()
     catalog = None
     if more.get("tools_catalog") is not None:
         from ..tools.finders import session_catalog  # a search engine that few sessions need
@@ -231,6 +234,13 @@ def _choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     if value not in allowed:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, not {value!r}")
     return value
+
+
+def _require_gil() -> None:
+    """Sessions are handed between threads under the protection of the GIL; without it nothing of that was proved."""
+    enabled: Callable[[], bool] | None = getattr(sys, "_is_gil_enabled", None)  # from 3.13 on
+    if enabled is not None and not enabled():
+        raise EngineUnavailableError("gloveport does not run on free-threaded Python without a GIL: set PYTHON_GIL=1")
 
 
 def _first(*values: Any) -> Any:
