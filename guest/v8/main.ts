@@ -26,7 +26,7 @@ const CONFIGURE = 0x43,
 const OK = 0;
 const DONE = 0, DRAIN = 1, TURN = 2;
 const PART_BYTES = 1 << 16;
-const WARM_RUNS = 30;
+const WARM_RUNS = 30, PLAIN_RUNS = 200;
 const REHEARSED = "__gloveport_tool";
 const PROMPT_LINES = 8, PATIENCE = 1;
 const SPOKEN = /^\{"t":"(?:call|done|fail)"/;
@@ -232,6 +232,10 @@ async function warmUp(): Promise<void> {
     for (let k = 0; k < 8; k++) await perform(encodeAnswer(id++));
     realm.messages();
   }
+  for (let i = 0; i < PLAIN_RUNS; i++) {
+    await perform(encodePlain(`return ${i} + 1`));
+    realm.messages();
+  }
   configured = false;
   realm.rehearse(null);
 }
@@ -242,6 +246,15 @@ function encodeRun(source: string): Uint8Array {
   early.u32(0);
   early.u32(4096);
   early.text(`(async($)=>{$({__proto__:null});\n${source}\n})`);
+  return early.body();
+}
+
+function encodePlain(source: string): Uint8Array {
+  early.begin(0);
+  early.byte(0x50);
+  early.u32(0);
+  early.u32(4096);
+  early.text(source);
   return early.body();
 }
 
