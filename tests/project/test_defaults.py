@@ -16,7 +16,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "sessions.md"
 
 def documented():
     section = PAGE.read_text("utf-8").partition("## Limits\n")[2].partition("\n## ")[0]
-    return {name: None if number == "none" else int(number) * UNITS[unit] for name, number, unit in ROW.findall(section)}
+    return {
+        name: None if number == "none" else int(number) * UNITS[unit] for name, number, unit in ROW.findall(section)
+    }
 
 
 def test_every_row_is_read():
