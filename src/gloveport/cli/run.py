@@ -1,4 +1,4 @@
-"""`gloveport run`: one piece of code in a fresh session."""
+"""`gloveport run`: one piece of code in a fresh session, or a module."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, get_args
 from ..host.checking import TypeCheck
 from ..policy import EngineName, Isolation, Limits, SandboxMode
 from . import EXIT_CODE, EXIT_HOST, EXIT_LIMIT, EXIT_OK, EXIT_USAGE
+from . import module as modules
 
 __all__ = ("arguments", "run")
 
@@ -50,6 +51,7 @@ def arguments(verb: argparse.ArgumentParser) -> None:
         "--typecheck", choices=get_args(TypeCheck), default="off", help="what to do about types that do not fit"
     )
     verb.add_argument("--sandbox", choices=get_args(SandboxMode), default="require")
+    modules.arguments(verb)
 
 
 def size(text: str) -> int:
@@ -71,13 +73,8 @@ def run(options: argparse.Namespace) -> int:
     from ..engines.defaults import toolbox
     from ..host.sync import AgentSandbox
 
-    if toolbox(options.sandbox).module_kind(code) == "module":
-        print(
-            "gloveport: this code has import or export, so it is a module. Sessions run the body of a function: leave out import and "
-            "export, and return the result.",
-            file=sys.stderr,
-        )
-        return EXIT_USAGE
+    if str(options.file).endswith((".tsx", ".jsx")) or toolbox(options.sandbox).module_kind(code) == "module":
+        return modules.run_module(code, options)
     try:
         session = AgentSandbox(
             {},
