@@ -1,1 +1,1 @@
-"""Deno processes that run what models wrote: started and jailed before they are wanted, used once. The `v8` engine and modules share them."""
+"""Deno processes that run what models wrote: started and jailed before they are wanted, used once."""

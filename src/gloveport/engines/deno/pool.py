@@ -28,8 +28,9 @@ _MAX_POOLS: Final = 4
 class WorkerPool:
     """Workers of one kind, started and jailed before they are wanted. Nothing is started before the first `take`.
 
-    `program` is asked for every worker; `name` is that of the kind. `spares` (default 2): how many wait. One thread starts them and waits for the end of those that are done with. Any thread may use a
-    pool; a forked copy of the process starts workers of its own. All workers die with the process, however that ends.
+    `program` is asked for every worker; `name` is that of the kind. `spares` (default 2): how many wait. One thread starts them and waits
+    for the end of those that are done with. Any thread may use a pool; a forked copy of the process starts workers of its own. All
+    workers die with the process, however that ends.
     """
 
     def __init__(self, program: Callable[[], Program], sandbox: SandboxMode, *, name: str, spares: int = 2) -> None:

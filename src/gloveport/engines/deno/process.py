@@ -89,10 +89,10 @@ def start(program: Program, sandbox: SandboxMode, *, warn: bool) -> Process:
 def _started(program: Program, sandbox: SandboxMode, memory_bytes: int | None, *, warn: bool) -> Process:
     workspace = Workspace() if program.workspace else None
     try:
-        if sandbox == "off":
-            process = _plain(program, workspace)
-        else:
-            process = _jailed(program, workspace, sandbox, memory_bytes, warn=warn)
+        jailed = sandbox != "off"
+        process = (
+            _jailed(program, workspace, sandbox, memory_bytes, warn=warn) if jailed else _plain(program, workspace)
+        )
     except BaseException:
         if workspace is not None:
             workspace.remove()
@@ -180,9 +180,7 @@ def _await_ready(program: Program, process: Process) -> None:
             raise EngineUnavailableError(f"{program.what} was not ready within {START_TIMEOUT:g} seconds")
         part = process.sock.recv(len(_READY) - len(said))
         if not part:
-            raise EngineUnavailableError(
-                f"{program.what} ended before it was ready (this release needs deno>=2.9,<3)"
-            )
+            raise EngineUnavailableError(f"{program.what} ended before it was ready (this release needs deno>=2.9,<3)")
         said += part
     if said != _READY:
         raise EngineUnavailableError(f"{program.what} is of another version: reinstall gloveport")
