@@ -12,12 +12,13 @@ if str(ROOT) not in sys.path:
 
 
 def build_native() -> None:
-    """Everything that is not Python source: the wasm guest, the v8 guest and the compiler."""
+    """Everything that is not Python source: the wasm guest, the programs of the Deno workers and the compiler."""
     from buildsteps import bundles, guest
 
     guest.build()
     bundles.toolbox()
     bundles.v8(guest.bootstrap_files())
+    bundles.module()
 
 
 try:

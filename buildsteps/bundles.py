@@ -30,6 +30,13 @@ def v8(bootstrap_files: list[Path]) -> None:
     cache.write(cache.OUTPUT / "v8.js", f"const SOURCES = {json.dumps(sources)};\n{program}".encode())
 
 
+def module() -> None:
+    """`guest/module` into `_native/module.js`: the program of the workers that run modules."""
+    folder = cache.ROOT / "guest" / "module"
+    program = bundle(folder / "main.ts", platform="deno", minify=True, root=folder).read_text("utf-8")
+    cache.write(cache.OUTPUT / "module.js", f"const MODULES = {{}};\n{program}".encode())
+
+
 def bootstrap(folder: Path) -> Path:
     """`NN_name.bundle/main.ts` (with deno.json and deno.lock) as one bootstrap file `NN_name.js`.
 
@@ -86,9 +93,11 @@ def bundle(entry: Path, *, platform: str, minify: bool = False, root: Path | Non
 
 
 def _key(folder: Path) -> str:
-    inputs = sorted(p for p in folder.rglob("*") if p.is_file() and "node_modules" not in p.parts)
+    shared = cache.ROOT / "guest" / "shared"
+    files = (p for start in (folder, shared) for p in start.rglob("*"))
+    inputs = sorted(p for p in files if p.is_file() and "node_modules" not in p.parts)
     deno = importlib.metadata.version("deno")
-    return cache.digest([Path(__file__), deno, *(str(p.relative_to(folder)) for p in inputs), *inputs])
+    return cache.digest([Path(__file__), deno, *(os.path.relpath(p, folder) for p in inputs), *inputs])
 
 
 def _bundle(entry: Path, folder: Path, platform: str, minify: bool, work: Path) -> None:

@@ -42,7 +42,7 @@ def anyio_backend():
 
 def rest_v8_pools(seconds=20.0):
     """Ends the v8 workers that wait for sessions: they come in the background, and a test that counts sees them come."""
-    pools = sys.modules.get("gloveport.engines.v8.pool")
+    pools = sys.modules.get("gloveport.engines.deno.pool")
     end = time.monotonic() + seconds
     for pool in [] if pools is None else list(pools._all):
         pool.rest()

@@ -58,10 +58,10 @@ export function outline(sent: string): Outline {
 }
 
 /** Runs `step` on the code in what was sent, and turns offsets in its errors into lines and columns. */
-export function locating<T>(sent: string, step: (source: string) => T): T {
+export function locating<T>(sent: string, step: (source: string) => T, isComment = isInComment): T {
   let source = sent.replace(/^\ufeff/, "");
   try {
-    source = extractCode(source, isInComment);
+    source = extractCode(source, isComment);
     return step(source);
   } catch (error) {
     if (error instanceof SourceError) throw new CompileFailure(error.message, positionAt(source, error.offset));

@@ -53,6 +53,20 @@ export function explain(source: string, plain: SourceError): SourceError {
   return inOurWords(further(plain, said));
 }
 
+/** The same for a module. */
+export function explainModule(source: string, plain: SourceError): SourceError {
+  const options: ParserOptions = { sourceType: "module", allowReturnOutsideFunction: true };
+  const typed = parseError(source, { ...options, plugins: TYPESCRIPT });
+  if (!typed) return further(plain, compilerError(source));
+  const both = source.includes("<") ? parseError(source, { ...options, plugins: [...TYPESCRIPT, "jsx"] }) : typed;
+  const decorated: Plugins = [...TYPESCRIPT, "jsx", "decorators"];
+  if (both && /decorators/.test(both.message) && !parseError(source, { ...options, plugins: decorated })) {
+    return new SourceError(NO_DECORATORS, both.pos);
+  }
+  const said = both && both.pos > typed.pos ? both : typed;
+  return further(plain, new SourceError(said.message.replace(/ \(\d+:\d+\)\s*$/, ""), said.pos));
+}
+
 /** The verdict that got further into the source: it understood more of it. */
 function further(first: SourceError, second: SourceError | null): SourceError {
   return second && second.offset > first.offset ? second : first;

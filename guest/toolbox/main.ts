@@ -6,6 +6,7 @@
  */
 
 import { compile, CompileFailure, locating, outline } from "./compile.ts";
+import { compileModule } from "./modules.ts";
 import { returnLast } from "./wrapper.ts";
 import { checkDeclarations, isModule } from "./explain.ts";
 
@@ -23,6 +24,8 @@ function answer({ op, source }: Request): Record<string, unknown> {
       return { ...compile(source) };
     case "script":
       return { ...compile(source, returnLast) };
+    case "module":
+      return { ...compileModule(source) };
     case "outline":
       return { ...outline(source) };
     case "module_kind":

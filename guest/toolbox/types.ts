@@ -82,7 +82,7 @@ export function originalOffset(map: SourceMap, code: string, source: string, off
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /** The `mappings` of a source map, version 3 (ECMA-426), of one source. */
-function decodeMappings(mappings: string): SourceMap {
+export function decodeMappings(mappings: string): SourceMap {
   let line = 0;
   let column = 0;
   return mappings.split(";").map((generated) => {

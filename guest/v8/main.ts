@@ -8,7 +8,7 @@
 
 import { setImmediate } from "node:timers";
 import vm from "node:vm";
-import { readFrame, Writer } from "./frames.ts";
+import { readFrame, Writer } from "../shared/frames.ts";
 import { outsideOf } from "./outside.ts";
 import { Malformed, Reader } from "./requests.ts";
 

@@ -1,7 +1,8 @@
 """Run what an AI agent writes, where it can do no harm.
 
 `AgentSandbox` (blocking) and `AsyncAgentSandbox` (asyncio) are sessions: JavaScript or TypeScript that a model wrote calls your
-tools, keeps its state between runs, pauses at a tool call, is saved, restored and forked. Names are loaded on first use.
+tools, keeps its state between runs, pauses at a tool call, is saved, restored and forked. `TypeScriptSandboxSession` runs complete
+JavaScript, TypeScript and TSX modules in a jailed V8. Names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -59,10 +60,16 @@ if TYPE_CHECKING:
         TypeCheckError,
         TypeCheckUnavailableError,
         TypeProblem,
+        TypeScriptSandboxError,
+        TypeScriptSandboxExecutionError,
+        TypeScriptSandboxTimeoutError,
+        TypeScriptSandboxUnavailableError,
         ValueCrossingError,
         WorkerCrashed,
     )
     from .host.keys import KeyRing
+    from .host.modules.result import ModuleResult
+    from .host.modules.session import TypeScriptSandboxSession
     from .host.pool import PooledSession, PoolStats, SessionPool
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
@@ -90,6 +97,8 @@ _HOMES = {
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
     "KeyRing": "host.keys",
+    "ModuleResult": "host.modules.result",
+    "TypeScriptSandboxSession": "host.modules.session",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
     "NetworkRule": "policy",
@@ -147,6 +156,7 @@ __all__ = (
     "McpServerError",
     "McpToolError",
     "MemoryLimitExceeded",
+    "ModuleResult",
     "NetworkRule",
     "NetworkRules",
     "NotPausedError",
@@ -186,6 +196,11 @@ __all__ = (
     "TypeCheckError",
     "TypeCheckUnavailableError",
     "TypeProblem",
+    "TypeScriptSandboxError",
+    "TypeScriptSandboxExecutionError",
+    "TypeScriptSandboxTimeoutError",
+    "TypeScriptSandboxUnavailableError",
+    "TypeScriptSandboxSession",
     "ValueCrossingError",
     "WorkerCrashed",
     "__version__",

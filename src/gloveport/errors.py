@@ -17,6 +17,10 @@
     │   ├── ResultTooLarge (ValueError)         `max_result_bytes`
     │   └── TypeCheckError                      `typecheck="block"` and the types do not fit: nothing was run
     ├── JavaScriptError                         the guest's code threw, or does not compile
+    ├── TypeScriptSandboxError (RuntimeError)   a session of modules cannot do what was asked: closed, busy, misused
+    │   ├── TypeScriptSandboxExecutionError     the code of `run_script` failed; `result` says how
+    │   │   └── TypeScriptSandboxTimeoutError   it took longer than `timeout`
+    │   └── TypeScriptSandboxUnavailableError   modules cannot be run here: a part or a layer of the jail is missing
     ├── CompileError (ValueError)               where and why a source does not compile
     ├── ToolError                               raised by tools; the guest sees the class name
     │   ├── ToolBudgetError
@@ -60,7 +64,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = (
     "CallOutcomeUnknownError",
@@ -113,6 +117,10 @@ __all__ = (
     "ToolTimeoutError",
     "TypeCheckError",
     "TypeCheckUnavailableError",
+    "TypeScriptSandboxError",
+    "TypeScriptSandboxExecutionError",
+    "TypeScriptSandboxTimeoutError",
+    "TypeScriptSandboxUnavailableError",
     "ValueCrossingError",
     "WorkerCrashed",
 )
@@ -297,6 +305,38 @@ class CompileError(GloveportError, ValueError):
         self.message = message
         self.line = line
         self.column = column
+
+
+# ── modules ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TypeScriptSandboxError(GloveportError, RuntimeError):
+    """A `TypeScriptSandboxSession` cannot do what was asked: it is closed, busy, or already open."""
+
+    code = "typescript_sandbox"
+
+
+class TypeScriptSandboxExecutionError(TypeScriptSandboxError):
+    """The code failed. The text is for the model; it quotes what the code threw: treat it as data."""
+
+    code = "typescript_execution"
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+        """The `ModuleResult`."""
+
+
+class TypeScriptSandboxTimeoutError(TypeScriptSandboxExecutionError):
+    """The code took longer than `timeout`. Its worker was ended; the next call gets a fresh one."""
+
+    code = "typescript_timeout"
+
+
+class TypeScriptSandboxUnavailableError(TypeScriptSandboxError):
+    """Modules cannot be run here: a part is not installed, or a layer of the jail is missing. `__cause__` is the plain error."""
+
+    code = "typescript_unavailable"
 
 
 # ── tools and values ─────────────────────────────────────────────────────────────────────────────────────────────────

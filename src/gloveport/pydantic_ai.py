@@ -5,6 +5,23 @@ Needs the extra: `pip install 'gloveport[pydantic-ai]'`.
 
 from __future__ import annotations
 
+from .errors import (
+    TypeScriptSandboxError,
+    TypeScriptSandboxExecutionError,
+    TypeScriptSandboxTimeoutError,
+    TypeScriptSandboxUnavailableError,
+)
+from .host.modules.result import ModuleResult
+from .host.modules.session import TypeScriptSandboxSession
 from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript
 
-__all__ = ("RUN_SCRIPT", "ToolScript")
+__all__ = (
+    "RUN_SCRIPT",
+    "ModuleResult",
+    "ToolScript",
+    "TypeScriptSandboxError",
+    "TypeScriptSandboxExecutionError",
+    "TypeScriptSandboxSession",
+    "TypeScriptSandboxTimeoutError",
+    "TypeScriptSandboxUnavailableError",
+)

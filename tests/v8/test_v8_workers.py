@@ -13,7 +13,7 @@ import time
 import pytest
 
 from gloveport import AgentSandbox, AsyncAgentSandbox, EngineUnavailableError, WorkerCrashed
-from gloveport.engines.v8 import process
+from gloveport.engines.v8 import pool as v8_pools
 from gloveport.engines.v8.pool import V8Pool, v8_pool
 
 from ..conftest import rest_v8_pools
@@ -99,8 +99,7 @@ def test_a_pool_that_cannot_start_says_why_each_time_and_recovers(pool, monkeypa
     pool.take().close()
     until(lambda: pool._ready)
     with monkeypatch.context() as broken:
-        broken.setattr(process, "BUNDLE", process.BUNDLE.with_name("none.js"))
-        broken.setattr(process.command, "__defaults__", (process.BUNDLE,))
+        broken.setattr(v8_pools, "BUNDLE", v8_pools.BUNDLE.with_name("none.js"))
         pool.rest()
         for _ in range(2):
             with pytest.raises(EngineUnavailableError, match="not built"):
@@ -126,7 +125,7 @@ def test_a_worker_has_its_socket_and_an_empty_environment(v8):
     # The event loop of Deno has some of its own: they are those of a process that nobody gave anything.
     program = "console.log('up'); await new Promise(r => setTimeout(r, 60_000))"
     with subprocess.Popen(
-        [process.command(64 * MIB)[0], "eval", program],
+        [v8_pools.worker_program(64 * MIB).argv[0], "eval", program],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env={"DENO_DIR": "/dev/null/none"},

@@ -55,6 +55,10 @@ class FrameDecoder:
         self._max = max_frame
         self._buffer = bytearray()
 
+    def limit(self, max_frame: int) -> None:
+        """Another limit for the frames that come from now on."""
+        self._max = max_frame
+
     def feed(self, data: bytes) -> None:
         """Append received bytes."""
         self._buffer += data

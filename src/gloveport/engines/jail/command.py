@@ -44,10 +44,14 @@ class JailedProcess:
 
     def kill(self) -> None:
         """Ends it at once (SIGKILL)."""
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal; nothing happens when it has ended."""
         with self._lock:
             if self.pidfd >= 0 and self._owner == os.getpid():
                 try:
-                    signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+                    signal.pidfd_send_signal(self.pidfd, number)
                 except ProcessLookupError:
                     pass
 
@@ -92,6 +96,8 @@ def spawn_jailed(
     argv: Sequence[str | os.PathLike[str]],
     *,
     readable: Sequence[str | os.PathLike[str]] = (),
+    mounts: Mapping[str, str] | None = None,
+    directory: str = "/",
     sandbox: Sandbox = "require",
     stdio: Literal["pipe", "socket"] = "pipe",
     environment: Mapping[str, str] | None = None,
@@ -104,6 +110,8 @@ def spawn_jailed(
     The program sees its own file, the shared libraries that it loads, the files and directories of `readable` (all read-only, under the
     paths given), `/dev/null`, `/dev/urandom`, and an empty `/.scratch` of `scratch_bytes` (0: none). It has threads and executable memory;
     no network, no other process, no second program, no environment but `environment` (default: empty). Its stderr is discarded.
+    `mounts` shows further directories, read-only, under other paths than their own (path in the jail → path here); where there is no
+    mount namespace, they are not there. `directory` is where the program starts.
     `memory_bytes` bounds its private writable memory. `stdio="socket"` puts one socket on stdin and stdout in place of two pipes.
     `warn=False` keeps quiet about what `sandbox="auto"` leaves out: the caller has said so before.
 
@@ -112,13 +120,16 @@ def spawn_jailed(
     words = [_path(word) for word in argv]
     program = os.path.abspath(words[0])
     shown = [os.path.abspath(_path(path)) for path in readable]
-    for path in (program, *shown):
+    mounted = dict(mounts or {})
+    for path in (program, *shown, *mounted.values()):
         if not os.path.exists(path):
             raise EngineUnavailableError(f"{path} does not exist")
     loader, needed = libraries(program)
     order: dict[str, Any] = {
         "argv": [program, *words[1:]],
         "readable": shown,
+        "mounts": mounted,
+        "directory": directory,
         "loader": loader,
         "libraries": needed,
         "sandbox": sandbox,

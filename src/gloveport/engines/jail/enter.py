@@ -29,6 +29,8 @@ class Profile(NamedTuple):
     rights: Sequence[landlock.Rule] = ()
     readable: Sequence[str] = ()
     """Absolute paths (no symbolic links in them) of files or directories that appear, read-only, in the new root."""
+    mounts: Sequence[tuple[str, str]] = ()
+    """Directories that appear, read-only, under another path: that path, and their own."""
     links: Sequence[tuple[str, str]] = ()
     scratch: str = ""
     """Path, below the root, of an empty private directory; none when `scratch_bytes` is 0."""
@@ -205,8 +207,10 @@ class _Entry:
             raise OSError(_EPERM, "it needs the mount namespace")
         profile = self.profile
         trees = [namespaces.clone_tree(path) for path in profile.readable]
+        trees += [namespaces.clone_tree(source)._replace(target=target) for target, source in profile.mounts]
         namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes)
-        expected = {path.split("/")[1] for path in (*profile.readable, *(link for link, _ in profile.links))}
+        made = (*profile.readable, *(path for path, _ in (*profile.mounts, *profile.links)))
+        expected = {path.split("/")[1] for path in made}
         expected |= {profile.scratch.lstrip("/")} if profile.scratch_bytes else set[str]()
         if set(os.listdir("/")) != expected:
             raise OSError(_EPERM, "the new root holds more than it should")

@@ -63,6 +63,10 @@ def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
             continue
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and an ignored signal stays so
         signal.signal(number, signal.SIG_DFL)
+    try:
+        os.chdir(order["directory"])
+    except FileNotFoundError:  # it is a mount, and the layer that makes those is missing
+        os.chdir("/")
     argv: list[str] = order["argv"]
     os.execve(argv[0], argv, order["environment"])  # noqa: S606  (no shell, on purpose)
 
@@ -80,10 +84,11 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     loader: str | None = order["loader"]
     libraries: list[str] = order["libraries"]
     readable: list[str] = order["readable"]
+    mounts: dict[str, str] = order["mounts"]
     scratch: int = order["scratch_bytes"]
     programs = [program, loader] if loader else [program]
     rights = [landlock.Rule(path, landlock.EXECUTE) for path in programs]
-    rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable, _OWN_MAPS)]
+    rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable, *mounts, _OWN_MAPS)]
     rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in _DEVICES]
     if scratch:
         rights.append(landlock.Rule(SCRATCH, landlock.READ | landlock.WRITE))
@@ -103,6 +108,7 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
         filters.executed,
         rights=rights,
         readable=tuple(shown),
+        mounts=tuple(mounts.items()),
         links=(("/proc/self/exe", program),),  # programs look here for themselves
         scratch=SCRATCH,
         scratch_bytes=scratch,

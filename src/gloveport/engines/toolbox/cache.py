@@ -7,10 +7,10 @@ import sys
 import threading
 from collections import OrderedDict
 
-from gloveport.engines.toolbox.compiled import Compiled
+from gloveport.engines.toolbox.compiled import Compiled, CompiledModule
 from gloveport.errors import CompileError
 
-Outcome = Compiled | CompileError
+Outcome = Compiled | CompiledModule | CompileError
 
 ENTRY_OVERHEAD = 300
 """Bytes that an entry costs beyond its texts, roughly."""
@@ -25,7 +25,11 @@ def outcome_size(outcome: Outcome) -> int:
     """Bytes of memory that an outcome holds, roughly."""
     if isinstance(outcome, CompileError):
         return ENTRY_OVERHEAD + sys.getsizeof(outcome.message)
-    size = ENTRY_OVERHEAD + sys.getsizeof(outcome.code) + sum(sys.getsizeof(name) for name in outcome.names)
+    size = ENTRY_OVERHEAD + sys.getsizeof(outcome.code)
+    if isinstance(outcome, CompiledModule):
+        size += sys.getsizeof(outcome.head) + sum(200 + sys.getsizeof(each.specifier) for each in outcome.imports)
+    else:
+        size += sum(sys.getsizeof(name) for name in outcome.names)
     if outcome.source_map is not None:
         size += sum(56 + 160 * len(segments) for segments in outcome.source_map.lines)
     return size

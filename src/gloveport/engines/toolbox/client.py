@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from gloveport.engines.toolbox.cache import Outcome, OutcomeCache, source_key
-from gloveport.engines.toolbox.compiled import Compiled, Outline, SourceMap
+from gloveport.engines.toolbox.compiled import Compiled, CompiledModule, ModuleImport, Outline, SourceMap
 from gloveport.engines.toolbox.connection import Connection, ToolboxDied, ToolboxTimeout
 from gloveport.engines.toolbox.process import BUNDLE, Spawn, spawn, start
 from gloveport.errors import CompileError, EngineUnavailableError
@@ -34,6 +34,7 @@ INLINE_SOURCE_CHARACTERS = 16 * 1024
 
 _COMPILE = "compile"
 _SCRIPT = "script"
+_MODULE = "module"
 
 _all_toolboxes: weakref.WeakSet[Toolbox]
 
@@ -94,7 +95,7 @@ class Toolbox:
         outcome = self._cache.get(key)
         if outcome is None:
             outcome = self._attempt(key, op, source, timeout)
-        return _given(outcome)
+        return cast("Compiled", _given(outcome))
 
     async def compile_async(self, source: str, *, script: bool = False, timeout: float = DEFAULT_TIMEOUT) -> Compiled:
         """The same for asyncio (and uvloop). Holds up the loop for half a millisecond at most."""
@@ -106,7 +107,25 @@ class Toolbox:
             outcome = await self._attempt_on_loop(key, op, source, timeout)
         if outcome is None:
             return await asyncio.to_thread(self.compile, source, script=script, timeout=timeout)
-        return _given(outcome)
+        return cast("Compiled", _given(outcome))
+
+    def module(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> CompiledModule:
+        """Compiles a whole module (JavaScript, TypeScript or TSX, also inside one Markdown fence), or a plain script.
+
+        Raises as `compile` does.
+        """
+        _check_size(source)
+        key = source_key(_MODULE, source)
+        outcome = self._cache.get(key)
+        if outcome is None:
+            outcome = self._attempt(key, _MODULE, source, timeout)
+        return cast("CompiledModule", _given(outcome))
+
+    def known_module(self, source: str) -> CompiledModule | None:
+        """The same if it was compiled before, without asking anyone. Raises `CompileError` if that failed."""
+        _check_size(source)
+        outcome = self._cache.get(source_key(_MODULE, source))
+        return None if outcome is None else cast("CompiledModule", _given(outcome))
 
     def module_kind(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> Literal["module", "session"]:
         """Whether a source is a module (it has `import` or `export`) or the code of a session. Need not compile.
@@ -155,7 +174,8 @@ class Toolbox:
 
     def _attempt(self, key: bytes, op: str, source: str, timeout: float) -> Outcome:
         try:
-            outcome: Outcome = _compiled(self._ask(op, source, timeout))
+            reply = self._ask(op, source, timeout)
+            outcome: Outcome = _compiled_module(reply) if op == _MODULE else _compiled(reply)
         except CompileError as error:
             outcome = error
             if isinstance(error.__cause__, ToolboxTimeout):
@@ -280,7 +300,7 @@ def _check_size(source: str) -> None:
             )
 
 
-def _given(outcome: Outcome) -> Compiled:
+def _given(outcome: Outcome) -> Compiled | CompiledModule:
     if isinstance(outcome, CompileError):
         # A new object for every caller: a cached one would collect tracebacks.
         raise CompileError(outcome.message, line=outcome.line, column=outcome.column) from outcome.__cause__
@@ -313,6 +333,21 @@ def _compiled(reply: dict[str, Any]) -> Compiled:
             raise TypeError
         return Compiled(code, tuple(_text(name) for name in names), _source_map(reply.get("map")))
     except (TypeError, ValueError) as error:
+        raise EngineUnavailableError("the compiler of model code answered without code") from error
+
+
+def _compiled_module(reply: dict[str, Any]) -> CompiledModule:
+    try:
+        imports = [
+            ModuleImport(
+                _text(each["specifier"]), each["dynamic"] is True, _count(each["line"]), _count(each["column"])
+            )
+            for each in cast("list[dict[str, Any]]", reply["imports"])
+        ]
+        kind = "script" if reply["kind"] == "script" else "module"
+        code, head = _text(reply["code"]), _text(reply["head"])
+        return CompiledModule(kind, code, head, tuple(imports), _source_map(reply.get("map")))
+    except (KeyError, TypeError, ValueError) as error:
         raise EngineUnavailableError("the compiler of model code answered without code") from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Segment: TypeAlias = tuple[int, int, int]
 """Column in the body, line and column in the source; all 0-based, columns in UTF-16 units."""
@@ -75,3 +75,34 @@ class Compiled:
             return body_line, column
         source_line, source_column = self.source_map.original(body_line, column)
         return source_line, source_column if column else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleImport:
+    """One `import`, `export … from` or `import()` with a literal specifier."""
+
+    specifier: str
+    dynamic: bool
+    line: int
+    """1-based, in the source."""
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledModule:
+    """A module, or a plain script, ready for a worker."""
+
+    kind: Literal["module", "script"]
+    """A script exports nothing: its code is the body of an async function."""
+    code: str
+    head: str
+    """What belongs in front of a script's function, on one line."""
+    imports: tuple[ModuleImport, ...]
+    source_map: SourceMap | None = None
+    """`None`: lines and columns of the code are those of the source."""
+
+    def locate(self, line: int, column: int) -> tuple[int, int]:
+        """The 1-based line and column of the source for those of `code`; (0, 0) for a line outside of it."""
+        if not 1 <= line <= self.code.count("\n") + 1:
+            return 0, 0
+        return (line, column) if self.source_map is None else self.source_map.original(line, column)

@@ -83,7 +83,7 @@ def spawn(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -
 
 
 def popen_on_socket(
-    argv: Sequence[str], environment: Mapping[str, str], what: str
+    argv: Sequence[str], environment: Mapping[str, str], what: str, directory: str = os.sep
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Starts a command, without a jail, whose stdin and stdout are a socket. Raises `EngineUnavailableError` naming `what`."""
     ours, theirs = socket.socketpair()
@@ -94,7 +94,7 @@ def popen_on_socket(
             stdout=theirs.fileno(),
             stderr=subprocess.DEVNULL,
             env=environment,
-            cwd=os.sep,
+            cwd=directory,
             start_new_session=True,  # Ctrl-C is for the host
         )
     except OSError as error:

@@ -15,8 +15,8 @@ from ...core.commands import GuestCommand, LinkLost, Replay, Retrace, Step
 from ...errors import ProtocolViolation
 from ...wire import frames
 from ...wire.messages import Reply, decode_reply
+from ..deno.worker import DenoWorker
 from ..wasm.link import GRACE, ProcessLink
-from .worker import V8Worker
 
 __all__ = ("V8Link",)
 
@@ -24,7 +24,7 @@ __all__ = ("V8Link",)
 class V8Link(ProcessLink):
     """One session in a process of its own."""
 
-    def __init__(self, worker: V8Worker, max_memory: int) -> None:
+    def __init__(self, worker: DenoWorker, max_memory: int) -> None:
         super().__init__(worker, max_memory)
         self._v8 = worker
         self._prefix = b""  # the limits are the process's own

@@ -9,12 +9,15 @@ export interface Frame {
   body: Uint8Array;
 }
 
+function grow(length: number): void {
+  if (length <= buffer.length) return;
+  const larger = new Uint8Array(length);
+  larger.set(buffer.subarray(0, filled));
+  buffer = larger;
+}
+
 function need(length: number): boolean {
-  if (length > buffer.length) {
-    const larger = new Uint8Array(length);
-    larger.set(buffer.subarray(0, filled));
-    buffer = larger;
-  }
+  grow(length);
   while (filled < length) {
     const count = stdin.readSync(buffer.subarray(filled));
     if (!count) return false;
@@ -33,6 +36,21 @@ export function readFrame(): Frame | null {
   filled -= 4 + length;
   if (buffer.length > 16 * CHUNK && filled < CHUNK) buffer = buffer.slice(0, CHUNK);
   return frame;
+}
+
+/** The same without blocking the event loop; only one of the two may wait. */
+export async function readFrameAsync(): Promise<Frame | null> {
+  while (filled < 5 || filled < 4 + lengthOfNext()) {
+    grow(filled < 5 ? 5 : 4 + lengthOfNext());
+    const count = await stdin.read(buffer.subarray(filled));
+    if (!count) return null;
+    filled += count;
+  }
+  return readFrame();
+}
+
+function lengthOfNext(): number {
+  return new DataView(buffer.buffer).getUint32(0, true);
 }
 
 const encoder = new TextEncoder();

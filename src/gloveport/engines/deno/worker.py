@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import weakref
 from collections.abc import Callable
 
 from .process import Process
+from .workspace import Workspace
 
-__all__ = ("V8Worker", "forget_all")
+__all__ = ("DenoWorker", "forget_all")
 
 _FATAL = frozenset({128 + 4, 128 + 5, 128 + 6, 128 + 11})
 """SIGILL, SIGTRAP, SIGABRT, SIGSEGV: how V8 and the allocator end a process that has no memory left (V8 15: SIGTRAP)."""
 
 
-class V8Worker:
+class DenoWorker:
     """One process for one session. Any thread may use it; dropped, it takes its process along.
 
     `sock` is a connected stream socket that speaks `wire/PROTOCOL.md`.
@@ -34,6 +36,21 @@ class V8Worker:
         """The process id as the host sees it."""
         return self._process.pid
 
+    @property
+    def workspace(self) -> Workspace | None:
+        """Its directory, for a program that has one."""
+        return self._process.workspace
+
+    def freeze(self) -> None:
+        """Stops it, with all of its threads, until `thaw`."""
+        if self._finalizer.alive:
+            self._process.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets it go on."""
+        if self._finalizer.alive:
+            self._process.signal(signal.SIGCONT)
+
     def interrupt(self) -> None:
         """V8 cannot be stopped half-way and go on in the state before: the same as `kill`."""
         self.kill()
@@ -51,6 +68,10 @@ class V8Worker:
     def ran_out_of_memory(self) -> bool:
         """After the stream has ended: whether the process died in the way that it does then."""
         return self._finalizer.alive and self._process.wait(2.0) in _FATAL
+
+    def status(self, timeout: float) -> int:
+        """Its exit status (128 + n for signal n); it is killed when it has not ended within so many seconds. 0 after `close`."""
+        return self._process.wait(timeout) if self._finalizer.alive else 0
 
     def close(self) -> None:
         """Kills it; its end is waited for in the background. Idempotent."""
@@ -79,7 +100,7 @@ class _End:
         self.bury(self.process)
 
 
-_workers: weakref.WeakSet[V8Worker] = weakref.WeakSet()
+_workers: weakref.WeakSet[DenoWorker] = weakref.WeakSet()
 
 
 def forget_all() -> None:

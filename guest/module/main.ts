@@ -1,0 +1,212 @@
+/**
+ * A worker of modules: reads runs on stdin, has V8 link and run them in this realm, and answers on stdout.
+ *
+ * Between runs it waits in a blocking read, so that no timer and no promise of a model goes on. A run is over as soon as its
+ * value is there; what it left open goes on with the next run. When nothing is open and there is no value, there will never
+ * be one: that is when Deno asks, by the event `beforeunload`, whether it may end (seen with 2.9.8).
+ */
+
+import { setImmediate } from "node:timers";
+import { Encoder, NotJson, TooLarge } from "./encode.ts";
+import { readFrame, readFrameAsync, Writer } from "../shared/frames.ts";
+import { allow, ImportRefused, link, provide } from "./linker.ts";
+import { beginOutput, endOutput, say } from "./output.ts";
+import { call, parse, stringify } from "./originals.ts";
+import { thrown, toJson } from "./thrown.ts";
+import { furnish } from "./world.ts";
+
+/** Set by the build: modules that come with the package, by specifier. */
+declare const MODULES: Record<string, string>;
+
+const RUN = 0x52, ANSWER = 0x41, CLOSE = 0x5a;
+const READY = 0x72, CALL = 0x63, DONE = 0x64;
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+interface Run {
+  number: number;
+  kind: "module" | "script";
+  code: string;
+  head: string;
+  inputs: Record<string, Any> | null;
+  tools: string[] | null;
+  limit: number;
+  output: number;
+  resolve: Record<string, string>;
+  packages: boolean;
+}
+
+const { exit } = Deno;
+const decode = ((decoder) => decoder.decode.bind(decoder))(new TextDecoder());
+const writer = new Writer();
+
+class Fault extends Error {
+  constructor(readonly kind: string, message: string) {
+    super(message);
+  }
+}
+
+let stuck: (() => void) | null = null;
+let serving = false;
+
+globalThis.addEventListener("beforeunload", (event) => {
+  event.preventDefault();
+  if (!serving) {
+    serving = true;
+    serve();
+  } else stuck?.();
+});
+globalThis.addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  complain("Unhandled rejection", event.reason);
+});
+globalThis.addEventListener("error", (event) => {
+  event.preventDefault();
+  complain("Uncaught", event.error);
+});
+
+function complain(what: string, error: Any): void {
+  const { name, message, frames } = thrown(error);
+  const where = frames.length ? ` (${frames[0][1]}:${frames[0][2]})` : "";
+  say(`${what}: ${name}: ${message}${where}`, true);
+}
+
+// ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+interface Waiting {
+  done: (value: Any) => void;
+  failed: (error: Any) => void;
+}
+
+const open = new Map<number, Waiting>();
+let calls = 0;
+let listening: Promise<void> | null = null;
+
+/** Reads answers as long as there are open calls: only then may something come. */
+async function listen(): Promise<void> {
+  while (open.size) {
+    const frame = await readFrameAsync();
+    if (frame === null) exit(0);
+    if (frame!.kind === CLOSE) {
+      open.clear();
+      break;
+    }
+    const { id, ok, value, name, message } = parse(decode(frame!.body));
+    const waiting = open.get(id);
+    open.delete(id);
+    if (ok) waiting?.done(value);
+    else {
+      const error = new Error(message);
+      error.name = name;
+      waiting?.failed(error);
+    }
+  }
+  listening = null;
+}
+
+function offer(names: string[] | null, limit: number): void {
+  if (names === null) {
+    delete (globalThis as Any).tools;
+    return;
+  }
+  const tools: Any = Object.create(null);
+  for (const name of names) {
+    tools[name] = (...args: Any[]) => {
+      const json = new Encoder(limit).encode(args);
+      const id = ++calls;
+      return new Promise((done, failed) => {
+        open.set(id, { done, failed });
+        writer.begin(CALL);
+        writer.text(`{"id":${id},"name":${stringify(name)},"args":${json}}`);
+        writer.send();
+        listening ??= listen();
+      });
+    };
+  }
+  Object.defineProperty(globalThis, "tools", { value: Object.freeze(tools), configurable: true, writable: true });
+}
+
+// ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A script is the body of a function inside of one that has the inputs as its parameters: it may declare the same names. */
+function wrapped({ kind, code, head, inputs }: Run): [string, number] {
+  if (kind === "module") return [code, 0];
+  const comma = head.lastIndexOf(";return(");
+  const [imports, first] = comma >= 0 ? [head.slice(0, comma), head.slice(comma)] : [head, ""];
+  const names = inputs ? Object.keys(inputs).join(",") : "";
+  return [`${imports};export default async({${names}})=>await(async function(){${first}\n${code}\n})();`, -1];
+}
+
+function entry(namespace: Any): Any {
+  if ("default" in namespace) {
+    const value = namespace.default;
+    if (typeof value === "function") return value;
+    throw new Fault(
+      "no_export",
+      `the default export is ${value === null ? "null" : `a ${typeof value}`}, not a function: export default function run() { return … }`,
+    );
+  }
+  if (typeof namespace.run === "function") return namespace.run;
+  throw new Fault("no_export", "the module exports no function to call: export a default function, or one named run");
+}
+
+async function value(run: Run): Promise<string> {
+  const [source, offset] = wrapped(run);
+  const module = await link(source, `module-${run.number}.ts`, offset);
+  await module.evaluate();
+  const { inputs } = run;
+  const args = run.kind === "script" ? [inputs ?? {}] : inputs ? [inputs] : [];
+  const given = await call(entry(module.namespace), undefined, args);
+  return new Encoder(run.limit).encode(given);
+}
+
+function failure(error: Any): string {
+  const kind = error instanceof NotJson
+    ? "not_json"
+    : error instanceof TooLarge
+    ? "too_large"
+    : error instanceof ImportRefused
+    ? "import"
+    : error instanceof Fault
+    ? error.kind
+    : "threw";
+  const json = toJson(thrown(error, kind));
+  return error instanceof ImportRefused ? `${json.slice(0, -1)},"specifier":${stringify(error.specifier)}}` : json;
+}
+
+async function perform(run: Run): Promise<void> {
+  beginOutput(run.output);
+  offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
+  allow(run.resolve, run.packages);
+  const never = new Promise<never>((_, fail) => {
+    stuck = () => fail(new Fault("stuck", "the promise can never resolve: nothing that could settle it is left"));
+  });
+  let json: string;
+  try {
+    json = `{"ok":true,"value":${await Promise.race([value(run), never])}`;
+  } catch (error) {
+    json = `{"ok":false,"error":${failure(error)}`;
+  }
+  stuck = null;
+  await new Promise((resolve) => setImmediate(resolve)); // rejections that nobody handles are told after the microtasks
+  endOutput();
+  writer.begin(DONE);
+  writer.text(`${json},"open":${open.size}}`);
+  writer.send();
+  if (listening) await listening; // the host closes what is open
+}
+
+async function serve(): Promise<void> {
+  for (let frame = readFrame(); frame !== null; frame = readFrame()) {
+    if (frame.kind === RUN) await perform(parse(decode(frame.body)));
+    else if (frame.kind !== ANSWER && frame.kind !== CLOSE) break;
+  }
+  exit(0);
+}
+
+furnish();
+provide(MODULES);
+// The host counts a worker in when it has said this.
+writer.begin(READY);
+writer.send();

@@ -1,0 +1,34 @@
+/** Builtins as they were before anything of a model ran: it may replace every one of them. */
+
+const { apply } = Reflect;
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+/** `f.call` as a function that nobody can replace later. */
+function plainly(method: Any): Any {
+  return (self: Any, ...rest: Any[]) => apply(method, self, rest);
+}
+
+export const { isArray } = Array;
+export const { keys, prototype: objectPrototype, defineProperty, freeze } = Object;
+export const { getPrototypeOf, ownKeys } = Reflect;
+export const call: (f: Any, self: Any, args: Any[]) => Any = apply;
+export const { stringify, parse } = JSON;
+export const { isFinite } = Number;
+export const text: (value: Any) => string = String;
+export const isWellFormed: (text: string) => boolean = plainly(String.prototype.isWellFormed);
+export const toWellFormed: (text: string) => string = plainly(String.prototype.toWellFormed);
+export const slice: (text: string, from: number, to?: number) => string = plainly(String.prototype.slice);
+export const then: (promise: Promise<Any>, done: (value: Any) => Any, failed: (error: Any) => Any) => Promise<Any> =
+  plainly(Promise.prototype.then);
+export const { inspect } = Deno;
+export const Fault = Error;
+
+const encoder = new TextEncoder();
+const encode = encoder.encode.bind(encoder);
+
+/** Bytes of a text as UTF-8. */
+export function byteLength(text: string): number {
+  return encode(text).length;
+}

@@ -1,0 +1,79 @@
+/** What a module finds around it: standard streams that are the run's, not the process's. */
+
+import { Readable, Writable } from "node:stream";
+import process from "node:process";
+import { say, stderr, stdout } from "./output.ts";
+import { defineProperty } from "./originals.ts";
+
+// deno-lint-ignore no-explicit-any
+type Any = any;
+
+const decoder = () => new TextDecoder("utf-8");
+const internal = (Deno as Any)[(Deno as Any).internal];
+
+/** `Deno.stdout` and `Deno.stderr`. */
+function sink(stream: typeof stdout): Any {
+  const text = decoder();
+  const write = (bytes: Uint8Array): number => {
+    stream.write(text.decode(bytes, { stream: true }));
+    return bytes.length;
+  };
+  return {
+    writeSync: write,
+    write: (bytes: Uint8Array) => Promise.resolve(write(bytes)),
+    isTerminal: () => false,
+    close() {},
+    get writable() {
+      return new WritableStream({ write: (bytes: Uint8Array) => void write(bytes) });
+    },
+    [Symbol.dispose]() {},
+  };
+}
+
+/** `Deno.stdin`: at its end. */
+const source: Any = {
+  readSync: () => null,
+  read: () => Promise.resolve(null),
+  isTerminal: () => false,
+  setRaw() {},
+  close() {},
+  get readable() {
+    return new ReadableStream({ start: (controller) => controller.close() });
+  },
+  [Symbol.dispose]() {},
+};
+
+function nodeSink(stream: typeof stdout, fd: number): Any {
+  const made: Any = new Writable({
+    decodeStrings: false,
+    write(chunk: Any, _encoding: Any, done: () => void) {
+      stream.write(typeof chunk === "string" ? chunk : decoder().decode(chunk));
+      done();
+    },
+  });
+  made.fd = fd;
+  made.isTTY = false;
+  return made;
+}
+
+function lazily(target: object, name: string, make: () => Any): void {
+  let made: Any;
+  defineProperty(target, name, {
+    configurable: true,
+    enumerable: true,
+    get: () => made ??= make(),
+    set: (value) => made = value,
+  });
+}
+
+export function furnish(): void {
+  const console = new internal.Console((text: string, level: number) => say(text, level > 1));
+  const known = globalThis.console as Any;
+  for (const name of Object.keys(console)) known[name] = console[name];
+  for (const [name, value] of [["stdin", source], ["stdout", sink(stdout)], ["stderr", sink(stderr)]] as const) {
+    defineProperty(Deno, name, { configurable: true, enumerable: true, writable: true, value });
+  }
+  lazily(process, "stdout", () => nodeSink(stdout, 1));
+  lazily(process, "stderr", () => nodeSink(stderr, 2));
+  lazily(process, "stdin", () => Readable.from([]));
+}

@@ -1,0 +1,210 @@
+/** A whole module, or a plain script, to what a module worker links. */
+
+import * as acorn from "acorn";
+import { transform } from "sucrase";
+import { explainModule } from "./explain.ts";
+import { locating } from "./compile.ts";
+import { positionAt, SourceError } from "./position.ts";
+import { decodeMappings, originalOffset, type SourceMap, stripTypes, transformTypes } from "./types.ts";
+import { visit } from "./wrapper.ts";
+
+export interface Import {
+  specifier: string;
+  dynamic: boolean;
+  line: number;
+  column: number;
+}
+
+export interface CompiledModule {
+  /** A script has no exports: its body is that of an async function, and its value that of its last statement. */
+  kind: "module" | "script";
+  code: string;
+  /** Of a script: what belongs in front of the function, on one line. */
+  head: string;
+  /** From lines of `code` to the source; null: they are the same. */
+  map: SourceMap | null;
+  /** What it imports under names that the source has. */
+  imports: Import[];
+}
+
+interface JavaScript {
+  text: string;
+  program: acorn.Program;
+  map: SourceMap | null;
+  origin: (offset: number) => number;
+}
+
+type Comments = (start: number, end: number) => void;
+
+/** Throws `CompileFailure`. */
+export function compileModule(sent: string): CompiledModule {
+  return locating(sent, (source) => compiled(source), isInComment);
+}
+
+function compiled(source: string): CompiledModule {
+  const made = toJavaScript(source);
+  const { program, map } = made;
+  const exported = program.body.some(({ type }) => type.startsWith("Export"));
+  const imports = importsOf(source, made);
+  if (exported) {
+    refuseReturn(made);
+    return { kind: "module", code: made.text, head: "", map, imports };
+  }
+  const statements = program.body as acorn.Statement[];
+  const declarations = program.body.filter(({ type }) => type === "ImportDeclaration");
+  let text = made.text;
+  const heads = declarations.map(({ start, end }) => {
+    const declaration = text.slice(start, end);
+    text = text.slice(0, start) + declaration.replace(/[^\r\n\u2028\u2029]/g, " ") + text.slice(end);
+    return declaration.replace(/[\r\n\u2028\u2029]/g, " ");
+  });
+  const rest = statements.filter((node) => !declarations.includes(node as never));
+  const { code, first } = withValue(text, rest);
+  return { kind: "script", code, head: `${heads.join(";")}${heads.length ? ";" : ""}${first}`, map, imports };
+}
+
+/** Types first, as for sessions. JSX goes another way, which also keeps the lines. */
+function toJavaScript(source: string): JavaScript {
+  const same = (offset: number) => offset;
+  const stripped = stripTypes(source);
+  let failure: SourceError;
+  try {
+    if (stripped.kind === "needs transform") return transformed(source);
+    const text = stripped.kind === "stripped" ? stripped.code : source;
+    return { text, program: parse(text), map: null, origin: same };
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    failure = error;
+  }
+  return (source.includes("<") ? fromJsx(source) : null) ?? refuse(explainModule(source, failure));
+}
+
+function refuse(error: SourceError): never {
+  throw error;
+}
+
+function transformed(source: string): JavaScript {
+  const result = transformTypes(source);
+  if (!result) throw new SourceError("this TypeScript cannot be compiled", -1);
+  return mapped(source, result.code, result.map);
+}
+
+function mapped(source: string, text: string, map: SourceMap): JavaScript {
+  const origin = (offset: number) => originalOffset(map, text, source, offset);
+  try {
+    return { text, program: parse(text), map, origin };
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    throw new SourceError(error.message, origin(error.offset));
+  }
+}
+
+/** Null: it is no JSX either. */
+function fromJsx(source: string): JavaScript | null {
+  const pragma = /@jsx\s+([\w$.]+)/.exec(source)?.[1];
+  const fragment = /@jsxFrag\s+([\w$.]+)/.exec(source)?.[1];
+  const from = /@jsxImportSource\s+([\w@/.:-]+)/.exec(source)?.[1];
+  const classic = !!pragma || /@jsxRuntime\s+classic\b/.test(source);
+  try {
+    const { code, sourceMap } = transform(source, {
+      transforms: ["typescript", "jsx"],
+      jsxRuntime: classic ? "classic" : "automatic",
+      jsxPragma: pragma,
+      jsxFragmentPragma: fragment,
+      jsxImportSource: from,
+      production: true,
+      disableESTransforms: true,
+      preserveDynamicImport: true,
+      filePath: "module.tsx",
+      sourceMapOptions: { compiledFilename: "module.js" },
+    });
+    return mapped(source, code, decodeMappings(sourceMap!.mappings as string));
+  } catch {
+    return null;
+  }
+}
+
+function parse(text: string, onComment?: Comments): acorn.Program {
+  try {
+    return acorn.parse(text, {
+      ecmaVersion: "latest",
+      sourceType: "module",
+      allowReturnOutsideFunction: true,
+      allowHashBang: false,
+      onComment: onComment && ((_block, _text, start, end) => onComment(start, end)),
+    });
+  } catch (error) {
+    const at = error as SyntaxError & { pos?: number };
+    if (!(error instanceof SyntaxError) || typeof at.pos !== "number") throw error;
+    throw new SourceError(at.message.replace(/ \(\d+:\d+\)\s*$/, ""), at.pos);
+  }
+}
+
+/** Acorn says where a `return` is that no function contains only when it is told to refuse it. */
+function refuseReturn({ text, origin }: JavaScript): void {
+  try {
+    acorn.parse(text, { ecmaVersion: "latest", sourceType: "module" });
+  } catch (error) {
+    const at = error as SyntaxError & { pos?: number };
+    if (!(error instanceof SyntaxError) || typeof at.pos !== "number") throw error;
+    throw new SourceError(
+      "'return' outside of a function: in a module with exports, return from the exported function",
+      origin(at.pos),
+    );
+  }
+}
+
+function importsOf(source: string, { program, text, origin }: JavaScript): Import[] {
+  if (!/\b(?:import|export)\b/.test(text)) return [];
+  const found: Import[] = [];
+  visit(program, (node) => {
+    const { source: from } = node as acorn.ImportDeclaration;
+    if (from?.type !== "Literal" || typeof from.value !== "string") return;
+    const { line, column } = positionAt(source, origin(from.start));
+    found.push({ specifier: from.value, dynamic: node.type === "ImportExpression", line, column });
+  });
+  return found.sort((a, b) => a.line - b.line || a.column - b.column);
+}
+
+/**
+ * The value of a script is that of its last statement, if that is an expression; else of its function `run`, if it has one.
+ * The `return` goes to the end of the statement before it, so that the columns of the last one stay.
+ */
+function withValue(text: string, statements: acorn.Statement[]): { code: string; first: string } {
+  const last = statements.at(-1);
+  if (last?.type === "ExpressionStatement" && !("directive" in last && last.directive)) {
+    const { start, end } = last.expression;
+    const open = `;return(`;
+    const before = statements.at(-2);
+    const closed = `${text.slice(0, end)})${text.slice(end)}`;
+    // Parentheses around the expression are not part of it.
+    const whole = text.slice(last.start, start) + text.slice(end, last.end);
+    if (/[()]/.test(whole)) {
+      return { code: `${text.slice(0, last.start)}return ${text.slice(last.start)}`, first: "" };
+    }
+    if (!before) return { code: closed, first: open };
+    return { code: `${closed.slice(0, before.end)}${open}${closed.slice(before.end)}`, first: "" };
+  }
+  const named = statements.some((node) =>
+    node.type === "FunctionDeclaration" ? node.id.name === "run" : node.type === "VariableDeclaration" &&
+      node.declarations.some(({ id, init }) =>
+        id.type === "Identifier" && id.name === "run" && /Function/.test(init?.type ?? "")
+      )
+  );
+  const returns = statements.some(({ type }) => type === "ReturnStatement");
+  return { code: named && !returns ? `${text}\n;return run(...arguments);` : text, first: "" };
+}
+
+/** Whether a place is inside a comment of a text that is a module as it stands. */
+function isInComment(source: string, offset: number): boolean {
+  const stripped = stripTypes(source);
+  let inside = false;
+  try {
+    parse(stripped.kind === "stripped" ? stripped.code : source, (start, end) => {
+      inside ||= start < offset && offset < end;
+    });
+    return inside;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,116 @@
+"""Talking to a worker of modules: frames of JSON, in both directions. Everything that comes from it is hostile."""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+import anyio
+import msgspec
+
+from ...errors import ProtocolViolation
+from ...wire.frames import FrameDecoder, encode_frame
+from ..deno.worker import DenoWorker
+
+__all__ = ("ANSWER", "CALL", "CLOSE", "DONE", "LINE", "RUN", "TAIL", "Call", "Done", "ModuleLink", "Run", "Thrown")
+
+RUN: Final = 0x52
+ANSWER: Final = 0x41
+CLOSE: Final = 0x5A
+LINE: Final = 0x6F
+TAIL: Final = 0x74
+CALL: Final = 0x63
+DONE: Final = 0x64
+
+_CHUNK: Final = 1 << 17
+_ENVELOPE: Final = 1 << 18
+"""Bytes of a frame beside the value in it: what was thrown, escaped, and the rest."""
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """One run, as a worker gets it."""
+
+    number: int
+    kind: str
+    code: str
+    head: str
+    inputs: msgspec.Raw | None
+    tools: list[str] | None
+    limit: int
+    """Bytes of the value, as JSON."""
+    output: int
+    """Bytes of each stream that are sent, and again of its end."""
+    resolve: dict[str, str]
+    packages: bool
+
+
+class Thrown(msgspec.Struct):
+    """Why there is no value."""
+
+    kind: str
+    name: str
+    message: str
+    frames: list[tuple[str, str, int, int]]
+    """Function, module, line, column; innermost first."""
+    specifier: str | None = None
+
+
+class Done(msgspec.Struct):
+    """The end of a run."""
+
+    ok: bool
+    open: int
+    """Calls of tools that were not answered."""
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    error: Thrown | None = None
+
+
+class Call(msgspec.Struct):
+    """A call of a tool."""
+
+    id: int
+    name: str
+    args: msgspec.Raw
+
+
+class ModuleLink:
+    """The line to one worker. Used by one task at a time."""
+
+    def __init__(self, worker: DenoWorker) -> None:
+        self.worker = worker
+        self._sock: socket.socket = worker.sock
+        self._sock.setblocking(False)
+        self._decoder = FrameDecoder()
+
+    def expect(self, limit: int) -> None:
+        """The largest frame that may come: a value of `limit` bytes."""
+        self._decoder.limit(limit + _ENVELOPE)
+
+    async def send(self, kind: int, body: bytes) -> None:
+        """Sends a frame. Raises `OSError` when the worker is gone."""
+        view = memoryview(encode_frame(kind, body))
+        while view:
+            try:
+                view = view[self._sock.send(view) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._sock)
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """The next frame; `None` when the worker is gone. Raises `ProtocolViolation`."""
+        while (frame := self._decoder.next()) is None:
+            await anyio.wait_readable(self._sock)
+            try:
+                data = self._sock.recv(_CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return None
+            if not data:
+                return None
+            self._decoder.feed(data)
+        return frame
+
+    def idle(self) -> None:
+        """Nothing may have come after the end of a run. Raises `ProtocolViolation`."""
+        if self._decoder.pending:
+            raise ProtocolViolation("a worker said more than it was asked")

@@ -1,0 +1,199 @@
+"""One run in one worker, from the request to the result."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from ...core.outcome import Output
+from ...engines.deno.worker import DenoWorker
+from ...engines.modules.link import DONE, LINE, RUN, TAIL, Done, ModuleLink, Run
+from ...engines.modules.profile import Profile
+from ...engines.toolbox.compiled import CompiledModule
+from ...errors import ProtocolViolation
+from ...events import ConsoleOutput
+from ...types import json_data
+from ...wire.messages import Log, Tail
+from .explain import broken, ended, thrown, too_late
+from .result import ModuleResult
+
+__all__ = ("ModuleRun", "Request")
+
+_LARGE: Final = 1 << 19
+"""Bytes of a value that are decoded in a thread: less takes a few milliseconds at most."""
+_MOST_LINES: Final = 4
+"""How often the bytes that a worker of ours prints at most may come before it is one of ours no more."""
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+_done = msgspec.json.Decoder(Done)
+_tail = msgspec.json.Decoder(Tail)
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What `run_module` was asked."""
+
+    source: str
+    inputs: Mapping[str, Any] | None
+    timeout: float
+    limit: int
+    tools: Any
+    on_event: Callable[[Any], object] | None
+
+
+class ModuleRun:
+    """One run. `over` afterwards: the worker is of no more use."""
+
+    def __init__(
+        self,
+        worker: DenoWorker,
+        request: Request,
+        compiled: CompiledModule,
+        number: int,
+        profile: Profile,
+        lost: bool,
+    ) -> None:
+        self.over = True
+        self._worker = worker
+        self._link = ModuleLink(worker)
+        self._request = request
+        self._compiled = compiled
+        self._number = number
+        self._profile = profile
+        self._lost = lost
+        self._output = Output(request.limit)
+        self._printed = 0
+        self._events = 0
+
+    async def result(self) -> ModuleResult:
+        """Runs it."""
+        cpu = _cpu_seconds(self._worker.pid)
+        began = time.monotonic()
+        fields: dict[str, Any] = too_late(self._request.timeout)
+        with anyio.move_on_after(self._request.timeout):
+            fields = await self._outcome()
+        duration = time.monotonic() - began
+        used = _cpu_seconds(self._worker.pid)
+        if self.over:
+            self._worker.kill()
+        return ModuleResult(
+            **fields,
+            stdout=self._output.text(1),
+            stderr=self._output.text(2),
+            truncated=self._output.truncated,
+            state_lost=self._lost,
+            duration=duration,
+            cpu_time=max(0.0, used - cpu),
+            peak_memory=0 if self.over else _peak_memory(self._worker.pid),
+        )
+
+    async def _outcome(self) -> dict[str, Any]:
+        link, request = self._link, self._request
+        link.expect(request.limit)
+        self._worker.thaw()
+        try:
+            await link.send(RUN, self._frame())
+            done = await self._followed()
+            if done is not None:
+                self._worker.freeze()
+                fields = await self._fields(done)
+                self.over = False
+                return fields
+        except ProtocolViolation:  # what it had at its fingertips was not ours any more
+            return broken()
+        except OSError:  # it is gone
+            pass
+        status = await anyio.to_thread.run_sync(self._worker.status, 2.0)
+        return ended(status, self._profile.heap_mb or self._profile.memory_mb)
+
+    def _frame(self) -> bytes:
+        compiled, request = self._compiled, self._request
+        inputs = None if request.inputs is None else msgspec.Raw(_encode(json_data(dict(request.inputs))))
+        return _encode(
+            Run(
+                number=self._number,
+                kind=compiled.kind,
+                code=compiled.code,
+                head=compiled.head,
+                inputs=inputs,
+                tools=None,
+                limit=request.limit,
+                output=request.limit,
+                resolve={},
+                packages=False,
+            )
+        )
+
+    async def _followed(self) -> Done | None:
+        """Hears what the worker says until its run is over; `None` when it ended."""
+        while (frame := await self._link.receive()) is not None:
+            kind, body = frame
+            if kind == DONE:
+                self._link.idle()
+                return self._decoded(_done, body[4:])
+            self._printed += len(body) + 16
+            if self._printed > _MOST_LINES * (self._request.limit * 8 + (1 << 20)):
+                raise ProtocolViolation("a worker prints more than its limit")
+            if kind == LINE and body:
+                self._line(body)
+            elif kind == TAIL:
+                self._output.end(self._decoded(_tail, body[4:]))
+            else:
+                raise ProtocolViolation(f"a worker sent the unexpected frame kind {kind}")
+        return None
+
+    def _decoded(self, decoder: Any, body: bytes) -> Any:
+        try:
+            return decoder.decode(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ProtocolViolation("a worker sent a message that it never sends") from error
+
+    def _line(self, body: bytes) -> None:
+        stream = 2 if body[0] == 2 else 1
+        line = self._output.add(Log(s=stream, m=body[5:].decode("utf-8", "replace")))
+        if line is not None and self._request.on_event is not None:
+            self._events += 1
+            self._request.on_event(
+                ConsoleOutput(self._number, self._events, "stderr" if stream == 2 else "stdout", line)
+            )
+
+    async def _fields(self, done: Done) -> dict[str, Any]:
+        if done.error is not None or not done.ok:
+            if done.error is None:
+                raise ProtocolViolation("a worker gave neither a value nor an error")
+            return thrown(done.error, self._compiled, self._number, self._request.source)
+        raw = bytes(done.value)
+        if len(raw) > self._request.limit:
+            raise ProtocolViolation("a worker sent a value over its limit")
+        value = await anyio.to_thread.run_sync(_value, raw) if len(raw) > _LARGE else _value(raw)
+        return {"ok": True, "value": value, "output_bytes": len(raw)}
+
+
+def _value(raw: bytes) -> Any:
+    return msgspec.json.decode(raw)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Computing time of a process so far; 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+        return (int(words[11]) + int(words[12])) / _TICKS
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _peak_memory(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,263 @@
+"""Running whole modules that a model wrote: `TypeScriptSandboxSession`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import anyio
+import anyio.to_thread
+
+from ...engines.defaults import toolbox
+from ...engines.modules.pool import module_pool
+from ...engines.modules.profile import Profile
+from ...engines.toolbox.compiled import CompiledModule
+from ...errors import (
+    CompileError,
+    EngineUnavailableError,
+    SandboxUnavailableError,
+    TypeScriptSandboxError,
+    TypeScriptSandboxExecutionError,
+    TypeScriptSandboxTimeoutError,
+    TypeScriptSandboxUnavailableError,
+)
+from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
+from .explain import compile_failure
+from .result import ModuleResult
+from .running import ModuleRun, Request
+
+if TYPE_CHECKING:
+    from ...engines.deno.worker import DenoWorker
+
+__all__ = ("TypeScriptSandboxSession",)
+
+DEFAULT_OUTPUT = 50 * 1024
+
+
+class TypeScriptSandboxSession:
+    """A jailed process that runs complete JavaScript, TypeScript and TSX modules, one after another.
+
+    An async context manager, for asyncio and trio; it can be entered again after it was closed. What modules leave on `globalThis`
+    stays until it closes, until `reset`, or until a call ends the process (a timeout, too much memory, `Deno.exit`).
+
+    Args:
+        allow_package_imports: `npm:`, `jsr:` and `https:` imports (default: none).
+        allow_network: `True` for every public host, or rules (default: no network).
+        enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
+        max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
+        max_memory_mb: all private memory of the process beyond what it takes by itself, in MiB (default 512).
+        sandbox: `"require"` (default) refuses to start without the whole jail, `"auto"` warns, `"off"` has none.
+        busy: what an overlapping call does: `"queue"` (default) waits, `"error"` raises `TypeScriptSandboxError`.
+
+    Raises `TypeError` and `ValueError` for options that cannot be. Entering raises `TypeScriptSandboxUnavailableError`.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_package_imports: bool = False,
+        allow_network: bool | NetworkRules | Sequence[str] = False,
+        enable_rendering: bool = False,
+        plugins: Sequence[str] = (),
+        max_old_generation_size_mb: int | None = 128,
+        runtime: Any = None,
+        max_memory_mb: int = 512,
+        sandbox: SandboxMode = "require",
+        busy: Literal["queue", "error"] = "queue",
+    ) -> None:
+        for name, value in (("allow_package_imports", allow_package_imports), ("enable_rendering", enable_rendering)):
+            if type(value) is not bool:
+                raise TypeError(f"`{name}` must be True or False, not {value!r}")
+        if plugins and not enable_rendering:
+            raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")
+        for name, value in (
+            ("allow_package_imports", allow_package_imports),
+            ("allow_network", allow_network),
+            ("enable_rendering", enable_rendering),
+            ("runtime", runtime),
+        ):
+            if value:
+                raise TypeScriptSandboxUnavailableError(f"`{name}` is not available yet")
+        if max_old_generation_size_mb is not None:
+            check_count("max_old_generation_size_mb", max_old_generation_size_mb, least=16, most=4096)
+        check_count("max_memory_mb", max_memory_mb, least=64, most=65536)
+        if sandbox not in ("require", "auto", "off"):
+            raise ValueError(f"`sandbox` must be 'require', 'auto' or 'off', not {sandbox!r}")
+        if busy not in ("queue", "error"):
+            raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
+        self._sandbox: SandboxMode = sandbox
+        self._busy = busy
+        self._profile = Profile(heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb)
+        self._worker: DenoWorker | None = None
+        self._lock: anyio.Lock | None = None
+        self._entering = False
+        self._number = 0
+        self._dirty = False  # a call may have left state in the worker
+        self._lost = False  # and that state is gone
+
+    # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was entered and not closed."""
+        return self._lock is not None
+
+    @property
+    def workspace(self) -> Path | None:
+        """A temporary directory of the host that modules see as `/workspace`, read-only; `None` while the session is closed.
+
+        What is put there stays until the session closes. Files have to be readable for everyone.
+        """
+        worker = self._worker
+        return worker.workspace.path if worker is not None and worker.workspace is not None else None
+
+    async def __aenter__(self) -> Self:
+        if self._lock is not None or self._entering:
+            raise TypeScriptSandboxError("the session is open already: enter it once, and use it until it is closed")
+        self._entering = True
+        try:
+            self._worker = await self._take()
+            self._lock = anyio.Lock()
+        finally:
+            self._entering = False
+        self._dirty = self._lost = False
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the process, also in the middle of a call, and removes the workspace. Idempotent."""
+        self._lock = None
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+            await _removed(worker)
+
+    async def reset(self) -> None:
+        """A fresh process for the next call; the workspace stays. Waits for a call that is under way."""
+        async with self._turn():
+            await self._replace()
+            self._dirty = self._lost = False
+
+    async def _take(self) -> DenoWorker:
+        try:
+            return await module_pool(self._sandbox, self._profile).take_async()
+        except (EngineUnavailableError, SandboxUnavailableError) as error:
+            raise TypeScriptSandboxUnavailableError(str(error)) from error
+
+    async def _replace(self) -> DenoWorker:
+        """A fresh worker, which takes over the workspace."""
+        old = self._worker
+        if old is not None:
+            old.close()
+        worker = await self._take()
+        if old is not None and old.workspace is not None and worker.workspace is not None:
+            worker.workspace.take_over(old.workspace)
+        if self._lock is None:  # closed meanwhile
+            worker.close()
+            raise TypeScriptSandboxError("the session was closed")
+        self._worker = worker
+        return worker
+
+    def _turn(self) -> anyio.Lock:
+        lock = self._lock
+        if lock is None:
+            raise TypeScriptSandboxError("the session is closed: use it inside of `async with`")
+        if self._busy == "error" and lock.locked():
+            raise TypeScriptSandboxError("the session is busy with another call")
+        return lock
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run_module(
+        self,
+        source: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        timeout: float = 30.0,
+        max_output_bytes: int = DEFAULT_OUTPUT,
+        tools: Any = None,
+        on_event: Callable[[Any], object] | None = None,
+    ) -> ModuleResult:
+        """Runs one module, or a plain script, and gives what became of it. Never raises for what the code did.
+
+        Args:
+            source: JavaScript, TypeScript or TSX, also in a Markdown fence. A module exports a default function, or one named `run`;
+                a script's value is that of its last statement.
+            inputs: JSON data by name: the argument of the exported function, or variables of a script.
+            timeout: seconds for the run, without waiting for other calls (default 30).
+            max_output_bytes: of the value as JSON, and of stdout and stderr each (default 50 KiB).
+            tools: functions for the code, as for sessions: `await tools.name(argument)`.
+            on_event: called with a `ConsoleOutput` for every line as it is printed.
+
+        Raises `TypeScriptSandboxError` when the session is closed or busy, `TypeScriptSandboxUnavailableError` when no worker starts,
+        and `TypeError` or `ValueError` for arguments that cannot be.
+        """
+        if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the code must be a string, not {type(source).__name__}")
+        _check_timeout(timeout)
+        check_count("max_output_bytes", max_output_bytes, least=16, most=48 * 1024 * 1024)
+        request = Request(source, inputs, timeout, max_output_bytes, tools, on_event)
+        self._turn()
+        try:
+            compiled = await self._compiled(source)
+        except CompileError as error:
+            return ModuleResult(**compile_failure(error, source))
+        except (EngineUnavailableError, SandboxUnavailableError) as error:
+            raise TypeScriptSandboxUnavailableError(str(error)) from error
+        async with self._turn():
+            return await self._run(request, compiled)
+
+    async def run_script(self, source: str, *, timeout: float = 30.0, inputs: Mapping[str, Any] | None = None) -> Any:
+        """The value of one module or script. Takes and raises what `run_module` does, and `TypeScriptSandboxExecutionError` (with the
+        `result`) or `TypeScriptSandboxTimeoutError` when there is no value."""
+        result = await self.run_module(source, inputs=inputs, timeout=timeout)
+        if result.ok:
+            return result.value
+        kind = TypeScriptSandboxTimeoutError if result.exit_reason == "timeout" else TypeScriptSandboxExecutionError
+        raise kind(result.error or "", result)
+
+    async def render(self, source: str, *, timeout: float = 30.0) -> Any:
+        """A widget. Raises `TypeScriptSandboxError` without `enable_rendering=True`."""
+        raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+
+    async def render_widget(self, source: str, *, timeout: float = 30.0) -> str:
+        """The HTML of a widget. Raises `TypeScriptSandboxError` without `enable_rendering=True`."""
+        raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+
+    async def _compiled(self, source: str) -> CompiledModule:
+        box = toolbox(self._sandbox)
+        known = box.known_module(source)
+        return await anyio.to_thread.run_sync(box.module, source) if known is None else known
+
+    async def _run(self, request: Request, compiled: CompiledModule) -> ModuleResult:
+        worker = self._worker
+        if self._lock is None:
+            raise TypeScriptSandboxError("the session was closed")
+        if worker is None or not worker.alive:
+            self._lost = self._lost or self._dirty
+            worker = await self._replace()
+        lost, self._lost, self._dirty = self._lost, False, True
+        self._number += 1
+        run = ModuleRun(worker, request, compiled, self._number, self._profile, lost)
+        try:
+            return await run.result()
+        finally:
+            if run.over:
+                worker.kill()
+                self._lost = True
+
+
+async def _removed(worker: DenoWorker) -> None:
+    if worker.workspace is not None:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(worker.workspace.remove)
+
+
+def _check_timeout(timeout: float) -> None:
+    check_seconds("timeout", timeout)
+    if timeout > 86400 or math.isnan(timeout):
+        raise ValueError(f"`timeout` must be at most 86400 seconds, not {timeout!r}")
