@@ -1,4 +1,4 @@
-"""Pydantic AI: `ToolScript`, the capability that lets a model call the agent's tools from JavaScript or TypeScript.
+"""Pydantic AI: `ToolScript` lets a model call the agent's tools from JavaScript or TypeScript; `TypeScriptSandbox` runs whole modules.
 
 Needs the extra: `pip install 'gloveport[pydantic-ai]'`.
 """
@@ -13,12 +13,13 @@ from .errors import (
 )
 from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
-from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript
+from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript, TypeScriptSandbox
 
 __all__ = (
     "RUN_SCRIPT",
     "ModuleResult",
     "ToolScript",
+    "TypeScriptSandbox",
     "TypeScriptSandboxError",
     "TypeScriptSandboxExecutionError",
     "TypeScriptSandboxSession",

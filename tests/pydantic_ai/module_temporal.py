@@ -63,4 +63,5 @@ async def main() -> None:
     print(json.dumps({"outcomes": told[0], "contents": told[1], "activities": activities}))
 
 
-asyncio.run(main())
+if __name__ == "__main__":  # Temporal imports this module once more, in its own sandbox
+    asyncio.run(main())

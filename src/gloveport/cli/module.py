@@ -28,7 +28,11 @@ def arguments(verb: argparse.ArgumentParser) -> None:
         "--allow-net", nargs="*", metavar="HOST", help="network: these hosts, or every public one when none is named"
     )
     group.add_argument(
-        "--input", action="append", default=[], metavar="NAME=JSON", help="a named input, given to the exported function"
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a named input, given to the exported function",
     )
 
 

@@ -89,6 +89,7 @@ class TypeScriptSandboxSession:
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
         self._sandbox: SandboxMode = sandbox
         self._busy = busy
+        self._renders = enable_rendering
         self._profile = Profile(heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb)
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
@@ -103,6 +104,11 @@ class TypeScriptSandboxSession:
     def is_open(self) -> bool:
         """Whether it was entered and not closed."""
         return self._lock is not None
+
+    @property
+    def renders(self) -> bool:
+        """Whether it was made with `enable_rendering`."""
+        return self._renders
 
     @property
     def workspace(self) -> Path | None:

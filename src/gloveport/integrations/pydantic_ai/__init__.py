@@ -11,5 +11,6 @@ if find_spec("pydantic_ai") is None:
 
 from .capability import ToolScript
 from .kind import RUN_SCRIPT
+from .typescript import TypeScriptSandbox
 
-__all__ = ("RUN_SCRIPT", "ToolScript")
+__all__ = ("RUN_SCRIPT", "ToolScript", "TypeScriptSandbox")

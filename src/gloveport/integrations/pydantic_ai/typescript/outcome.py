@@ -1,6 +1,7 @@
 """What became of a call of a module tool, as data that a durable engine can record."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Pydantic reads the annotations of `Outcome` in the sandbox of a Temporal workflow, where texts
+# cannot be looked up.
 
 from typing import Any
 

@@ -53,7 +53,8 @@ def _imports(capability: TypeScriptSandbox[Any]) -> str:
     if packages is False:
         return "Packages cannot be imported (only React, and Node's own modules)."
     some = "" if packages is True else " where the application allows them"
-    return f"npm (`npm:name@version` or the bare name), JSR (`jsr:@scope/name`) and https modules can be imported{some}, written as literals."
+    kinds = "npm (`npm:name@version` or the bare name), JSR (`jsr:@scope/name`) and https modules"
+    return f"{kinds} can be imported{some}, written as literals."
 
 
 def _network(capability: TypeScriptSandbox[Any]) -> str:
