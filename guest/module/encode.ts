@@ -2,16 +2,17 @@
 
 import {
   byteLength,
-  defineProperty,
+  charAt,
   getPrototypeOf,
+  indexOf,
   isArray,
   isFinite,
   isWellFormed,
   keys,
   objectPrototype,
+  setPrototypeOf,
+  slice,
   stringify,
-  text,
-  toWellFormed,
 } from "./originals.ts";
 
 const MAX_DEPTH = 200;
@@ -65,83 +66,82 @@ function otherObject(value: Any): string {
   return `an instance of ${typeof name === "string" && name.length < 100 ? name : "a class"}; return a plain object`;
 }
 
+/** Checks a value as a whole and then has V8 write it, which is several times as fast as writing it here piece by piece. */
 export class Encoder {
-  #out = "";
-  #bytes = 0;
+  /** Bytes that the JSON has at least; a character of UTF-16 is one or more. */
+  #least = 0;
   #nodes = 0;
-  #path: Step[] = [];
-  #open: object[] = [];
+  #wellFormed = true;
+  #path: Step[] = unpolluted();
+  #open: object[] = unpolluted();
 
   constructor(private readonly limit: number) {}
 
   /** The JSON of a value. Throws `NotJson`, `TooLarge`, and what the value's own getters throw. */
   encode(value: Any): string {
-    this.#value(value, 0);
-    return this.#out;
+    this.#check(value, 0);
+    // A getter may give something else now. That is still the code's own result, and it is still JSON.
+    let json = stringify(value === undefined ? null : value);
+    if (typeof json !== "string") throw new NotJson("the result is not JSON: $ is changed by a toJSON");
+    if (!this.#wellFormed) json = withoutLoneSurrogates(json);
+    if (json.length > this.limit || byteLength(json) > this.limit) throw new TooLarge(this.limit);
+    return json;
   }
 
-  #say(piece: string, size: number): void {
-    this.#bytes += size;
-    if (this.#bytes > this.limit) throw new TooLarge(this.limit);
-    this.#out += piece;
+  #count(size: number): void {
+    this.#least += size;
+    if (this.#least > this.limit) throw new TooLarge(this.limit);
   }
 
-  #refuse(what: string): never {
+  #refuse(what: string, depth: number): never {
     let path = "$";
-    for (let i = 0; i < this.#path.length; i++) {
+    for (let i = 0; i < depth; i++) {
       const step = this.#path[i];
       path += typeof step === "number" ? `[${step}]` : test(step) ? `.${step}` : `[${stringify(step)}]`;
     }
-    throw new NotJson(`the result is not JSON: ${path.length > 500 ? `…${path.slice(-500)}` : path} is ${what}`);
+    throw new NotJson(`the result is not JSON: ${path.length > 500 ? `…${slice(path, -500)}` : path} is ${what}`);
   }
 
   #text(value: string): void {
-    if (value.length + 2 > this.limit - this.#bytes) throw new TooLarge(this.limit);
-    const json = stringify(isWellFormed(value) ? value : toWellFormed(value));
-    this.#say(json, byteLength(json));
+    this.#count(value.length + 2);
+    if (this.#wellFormed && !isWellFormed(value)) this.#wellFormed = false;
   }
 
-  #value(value: Any, depth: number): void {
+  #check(value: Any, depth: number): void {
     if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit);
     switch (typeof value) {
       case "string":
         return this.#text(value);
-      case "number": {
-        if (!isFinite(value)) this.#refuse(`${value}; return null or a text`);
-        const digits = text(value === 0 ? 0 : value);
-        return this.#say(digits, digits.length);
-      }
+      case "number":
+        if (!isFinite(value)) this.#refuse(`${value}; return null or a text`, depth);
+        return this.#count(1);
       case "boolean":
-        return this.#say(value ? "true" : "false", value ? 4 : 5);
       case "undefined":
-        return this.#say("null", 4);
+        return this.#count(4);
       case "bigint":
-        return this.#refuse("a BigInt; use Number(x), or String(x)");
+        return this.#refuse("a BigInt; use Number(x), or String(x)", depth);
       case "function":
-        return this.#refuse("a function; call it, or leave it out");
+        return this.#refuse("a function; call it, or leave it out", depth);
       case "symbol":
-        return this.#refuse("a symbol; leave it out");
+        return this.#refuse("a symbol; leave it out", depth);
     }
-    if (value === null) return this.#say("null", 4);
-    if (depth >= MAX_DEPTH) this.#refuse(`nested more than ${MAX_DEPTH} levels deep; return something flatter`);
-    for (let i = 0; i < this.#open.length; i++) if (this.#open[i] === value) this.#refuse("a reference to what contains it");
-    put(this.#open, value);
+    if (value === null) return this.#count(4);
+    if (depth >= MAX_DEPTH) this.#refuse(`nested more than ${MAX_DEPTH} levels deep; return something flatter`, depth);
+    for (let i = 0; i < depth; i++) if (this.#open[i] === value) this.#refuse("a reference to what contains it", depth);
+    this.#open[depth] = value;
     if (isArray(value)) this.#array(value, depth);
     else this.#object(value, depth);
-    this.#open.length -= 1;
   }
 
   #array(value: Any[], depth: number): void {
     const { length } = value;
-    if (length > MAX_NODES || length * 2 > this.limit - this.#bytes + 1) throw new TooLarge(this.limit);
-    this.#say("[", 1);
+    if (length > MAX_NODES || length * 2 > this.limit - this.#least + 1) throw new TooLarge(this.limit);
+    if (typeof (value as Any).toJSON === "function") this.#refuse("an array with toJSON; call it", depth);
+    this.#count(length > 1 ? length + 1 : 2);
     for (let i = 0; i < length; i++) {
-      if (i) this.#say(",", 1);
-      put(this.#path, i);
-      this.#value(value[i], depth + 1);
-      this.#path.length -= 1;
+      this.#path[depth] = i;
+      this.#check(value[i], depth + 1);
     }
-    this.#say("]", 1);
   }
 
   #object(value: Any, depth: number): void {
@@ -149,29 +149,38 @@ export class Encoder {
     const plain = prototype === objectPrototype || prototype === null ||
       (getPrototypeOf(prototype) === null && has(prototype, "hasOwnProperty"));
     if (typeof value.$$typeof === "symbol") {
-      this.#refuse("a React element; render it: renderToStaticMarkup(element) of react-dom/server");
+      this.#refuse("a React element; render it: renderToStaticMarkup(element) of react-dom/server", depth);
     }
-    if (!plain) this.#refuse(otherObject(value));
-    if (typeof value.toJSON === "function") this.#refuse("an object with toJSON; call it");
+    if (!plain) this.#refuse(otherObject(value), depth);
+    if (typeof value.toJSON === "function") this.#refuse("an object with toJSON; call it", depth);
     const names = keys(value);
-    let first = true;
-    this.#say("{", 1);
+    this.#count(2);
     for (let i = 0; i < names.length; i++) {
       const name = names[i], inner = value[name];
       if (inner === undefined) continue;
-      if (!first) this.#say(",", 1);
-      first = false;
       this.#text(name);
-      this.#say(":", 1);
-      put(this.#path, name);
-      this.#value(inner, depth + 1);
-      this.#path.length -= 1;
+      this.#count(1);
+      this.#path[depth] = name;
+      this.#check(inner, depth + 1);
     }
-    this.#say("}", 1);
   }
 }
 
-/** `push`, whatever became of the prototype of arrays. */
-function put(list: Any[], value: Any): void {
-  defineProperty(list, list.length, { __proto__: null, value, writable: true, enumerable: true, configurable: true } as Any);
+/** A list whose elements are its own, whatever became of the prototype of arrays. */
+function unpolluted(): Any[] {
+  return setPrototypeOf([], null);
+}
+
+/** `JSON.stringify` writes half a surrogate pair as an escape, and nothing else of that form. */
+function withoutLoneSurrogates(json: string): string {
+  let clean = "", from = 0;
+  for (let at = indexOf(json, "\\"); at >= 0; at = indexOf(json, "\\", at)) {
+    if (charAt(json, at + 1) !== "u" || charAt(json, at + 2) !== "d") {
+      at += 2;
+      continue;
+    }
+    clean += slice(json, from, at) + "\ufffd";
+    from = at += 6;
+  }
+  return clean + slice(json, from);
 }

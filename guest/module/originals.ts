@@ -5,20 +5,22 @@ const { apply } = Reflect;
 // deno-lint-ignore no-explicit-any
 type Any = any;
 
-/** `f.call` as a function that nobody can replace later. */
+/** A method as a function of what it is called on. */
 function plainly(method: Any): Any {
-  return (self: Any, ...rest: Any[]) => apply(method, self, rest);
+  return Function.prototype.call.bind(method);
 }
 
 export const { isArray } = Array;
-export const { keys, prototype: objectPrototype, defineProperty, freeze } = Object;
+export const { keys, prototype: objectPrototype, defineProperty, freeze, setPrototypeOf } = Object;
 export const { getPrototypeOf, ownKeys } = Reflect;
 export const call: (f: Any, self: Any, args: Any[]) => Any = apply;
 export const { stringify, parse } = JSON;
 export const { isFinite } = Number;
 export const text: (value: Any) => string = String;
-export const isWellFormed: (text: string) => boolean = plainly(String.prototype.isWellFormed);
+export const charAt: (text: string, at: number) => string = plainly(String.prototype.charAt);
+export const indexOf: (text: string, what: string, from?: number) => number = plainly(String.prototype.indexOf);
 export const toWellFormed: (text: string) => string = plainly(String.prototype.toWellFormed);
+export const isWellFormed: (text: string) => boolean = plainly(String.prototype.isWellFormed);
 export const slice: (text: string, from: number, to?: number) => string = plainly(String.prototype.slice);
 export const then: (promise: Promise<Any>, done: (value: Any) => Any, failed: (error: Any) => Any) => Promise<Any> =
   plainly(Promise.prototype.then);

@@ -19,7 +19,7 @@ __all__ = ("ModuleProbes",)
 
 _TRIVIAL = "export default (): number => %d"
 _SLEEP = "export default async () => { await new Promise((done) => setTimeout(done, 200)); return %d }"
-_CPU = "export default () => { const end = Date.now() + 100; let x = 0; while (Date.now() < end) x++; return %d }"
+_CPU = "export default () => { let x = %d; for (let i = 0; i < TURNS; i++) x = (x * 31 + i) | 0; return x }"
 _LOOP = "export default () => { for (;;) {} }"
 _MEGABYTE = """\
 export default () => Array.from({length: 11000}, (_, i) =>
@@ -121,9 +121,9 @@ class ModuleProbes:
         """That many open sessions that each sleep for 200 ms, at once."""
         return self._run(self._at_once(count, _SLEEP))
 
-    def computes(self, count: int = 20) -> float:
-        """That many open sessions that each compute for 100 ms by the clock, at once."""
-        return self._run(self._at_once(count, _CPU))
+    def computes(self, count: int = 20, turns: int = 100_000_000) -> float:
+        """That many open sessions that each compute for as long as those turns take, at once."""
+        return self._run(self._at_once(count, _CPU.replace("TURNS", str(turns))))
 
     async def _at_once(self, count: int, source: str) -> float:
         sessions = await self._sessions(count)

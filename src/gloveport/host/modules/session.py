@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ("TypeScriptSandboxSession",)
 
 DEFAULT_OUTPUT = 50 * 1024
+SCRIPT_OUTPUT = 16 * 1024 * 1024
 
 
 class TypeScriptSandboxSession:
@@ -217,10 +218,18 @@ class TypeScriptSandboxSession:
         async with self._turn():
             return await self._run(request, compiled)
 
-    async def run_script(self, source: str, *, timeout: float = 30.0, inputs: Mapping[str, Any] | None = None) -> Any:
-        """The value of one module or script. Takes and raises what `run_module` does, and `TypeScriptSandboxExecutionError` (with the
-        `result`) or `TypeScriptSandboxTimeoutError` when there is no value."""
-        result = await self.run_module(source, inputs=inputs, timeout=timeout)
+    async def run_script(
+        self,
+        source: str,
+        *,
+        timeout: float = 30.0,
+        inputs: Mapping[str, Any] | None = None,
+        max_output_bytes: int = SCRIPT_OUTPUT,
+    ) -> Any:
+        """The value of one module or script, for the application rather than a model: it may be larger (default 16 MiB). Takes and
+        raises what `run_module` does, and `TypeScriptSandboxExecutionError` (with the `result`) or `TypeScriptSandboxTimeoutError` when
+        there is no value."""
+        result = await self.run_module(source, inputs=inputs, timeout=timeout, max_output_bytes=max_output_bytes)
         if result.ok:
             return result.value
         kind = TypeScriptSandboxTimeoutError if result.exit_reason == "timeout" else TypeScriptSandboxExecutionError
@@ -243,7 +252,7 @@ class TypeScriptSandboxSession:
         worker = self._worker
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
-        if worker is None or not worker.alive:
+        if worker is None or self._lost or not worker.alive:  # lost: it was killed, and may not have died yet
             self._lost = self._lost or self._dirty
             worker = await self._replace()
         lost, self._lost, self._dirty = self._lost, False, True
