@@ -46,10 +46,11 @@ def measure(*, peers: bool, quick: bool) -> list[Row]:
     peer = start_peers(PEER)[0] if peers else None
     try:
         probes.new_session()
-        rows = [
-            _row(name, probe, max(1, samples // 3) if quick else samples, probes, peer)
-            for name, probe, samples in _QUESTIONS
-        ]
+        turns = _turns_for(0.1, probes)
+        rows: list[Row] = []
+        for name, probe, samples in _QUESTIONS:
+            arguments = {"turns": turns} if probe == "computes" else {}
+            rows.append(_row(name, probe, max(1, samples // 3) if quick else samples, probes, peer, arguments))
         rows.append(_stall(probes, 3 if quick else 7))
         rows.append(_beside(probes, 1 if quick else 5))
         return rows + _growth(probes, 300 if quick else 1000)
