@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -124,6 +126,7 @@ class TypeScriptSandboxSession:
         if self._lock is not None or self._entering:
             raise TypeScriptSandboxError("the session is open already: enter it once, and use it until it is closed")
         self._entering = True
+        _start_compiler(self._sandbox)
         try:
             self._worker = await self._take()
             self._lock = anyio.Lock()
@@ -264,6 +267,18 @@ class TypeScriptSandboxSession:
             if run.over:
                 worker.kill()
                 self._lost = True
+
+
+def _start_compiler(sandbox: SandboxMode) -> None:
+    """Beside the first worker instead of after it. What goes wrong is told when something is compiled."""
+    box = toolbox(sandbox)
+    if box.pid is None:
+
+        def start() -> None:
+            with contextlib.suppress(EngineUnavailableError, SandboxUnavailableError, CompileError):
+                box.module("0")
+
+        threading.Thread(target=start, name="gloveport-compiler", daemon=True).start()
 
 
 async def _removed(worker: DenoWorker) -> None:
