@@ -20,6 +20,7 @@ __all__ = ("JailNetwork",)
 
 _ACCEPTED_AT_ONCE: Final = 16
 _DNS_PORT: Final = 53
+_IP_PKTINFO: Final = 8
 _QUERY: Final = 4096
 _QUERIES: Final = 32
 
@@ -129,9 +130,9 @@ class JailNetwork:
             answer = self._answer(query)
             if answer is not None:
                 # What came with it says which address was asked: the answer goes out from there.
-                asked = [(level, kind, data) for level, kind, data in where if level == socket.IPPROTO_IPV6 or kind == 8]
+                asked = [(level, kind, data) for level, kind, data in where if level == socket.IPPROTO_IPV6 or kind == _IP_PKTINFO]
                 with contextlib.suppress(OSError):
-                    self._datagrams.sendmsg([answer], asked, 0, sender)
+                    self._datagrams.sendmsg([dns.shortened(answer)], asked, 0, sender)
 
     def _accept_query(self) -> None:
         with contextlib.suppress(OSError):

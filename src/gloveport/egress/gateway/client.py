@@ -32,6 +32,8 @@ _decode = msgspec.json.Decoder(Reply).decode
 class Helper(Protocol):
     """A started Python process."""
 
+    @property
+    def pid(self) -> int: ...
     def poll(self) -> int | None: ...
     def said(self) -> str: ...
     def reap(self, timeout: float | None = 5.0) -> int: ...
@@ -194,7 +196,7 @@ class Gateway:
     def pid(self) -> int | None:
         """The process id of the gateway; `None` when there is none."""
         running = self._running
-        return getattr(getattr(running.helper, "_process", None), "pid", None) if running else None
+        return running.helper.pid if running else None
 
     def close(self) -> None:
         """Ends it, and every attachment. The next use starts another one."""

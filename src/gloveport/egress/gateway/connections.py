@@ -121,10 +121,8 @@ class Connections:
         try:
             async with asyncio.timeout(self.limits.dial_timeout):
                 return await connect_async(await self.policy.vetted(destination), deadline)
-        except EgressDeniedError as error:
-            self.policy.failed(destination.host, destination.port, error)
-        except HttpFetchError as error:
-            self.policy.failed(destination.host, destination.port, error)
+        except (EgressDeniedError, HttpFetchError) as error:
+            self.policy.failed(destination.host, destination.port, str(error))
         except (TimeoutError, OSError):
             self.policy.failed(destination.host, destination.port, f"{destination.host} did not answer in time")
         return None

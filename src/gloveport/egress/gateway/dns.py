@@ -9,13 +9,15 @@ from typing import Final
 from ...policy import host_name
 from .names import Names
 
-__all__ = ("WHY", "answer")
+__all__ = ("WHY", "answer", "shortened")
 
-WHY: Final = ".why.gloveport.invalid"
-"""`<port>.<host>.why.gloveport.invalid`, TXT: why the last connection there failed. For an IPv6 address, `-` stands for `:`."""
+WHY: Final = ".why.gloveport.internal"
+"""`<port>.<host>.why.gloveport.internal`, TXT: why the last connection there failed. For an IPv6 address, `-` stands for `:`.
+
+Not below `.invalid`, where resolvers answer by themselves (RFC 6761; seen with the one of Deno 2.9.8)."""
 
 _A, _TXT, _ANY_IN = 1, 16, 1
-_RESPONSE, _RECURSION_DESIRED, _AUTHORITATIVE, _RECURSION_AVAILABLE = 0x8000, 0x0100, 0x0400, 0x0080
+_RESPONSE, _AUTHORITATIVE, _TRUNCATED, _RECURSION_DESIRED, _RECURSION_AVAILABLE = 0x8000, 0x400, 0x200, 0x100, 0x80
 _OPCODE: Final = 0x7800
 _FORMAT_ERROR, _SERVER_FAILURE, _NO_SUCH_NAME, _NOT_IMPLEMENTED = 1, 2, 3, 4
 _TTL: Final = 60
@@ -46,6 +48,14 @@ def answer(query: bytes, names: Names, why: Callable[[str, int], str | None]) ->
     record = _NAME_POINTER + struct.pack("!HHIH", kind, _ANY_IN, _TTL if kind == _A else 0, len(data)) + data
     head = _HEADER.pack(identity, given | code, 1, bool(data), 0, 0)
     return head + query[_HEADER.size : end] + (record if data else b"")
+
+
+def shortened(answer: bytes) -> bytes:
+    """An answer as one datagram may be (RFC 1035, 4.2.1): what is longer than 512 bytes says so, and is asked for over TCP."""
+    if len(answer) <= 512:
+        return answer
+    identity, flags, _, _, _, _ = _HEADER.unpack_from(answer)
+    return _HEADER.pack(identity, flags | _TRUNCATED, 0, 0, 0, 0)
 
 
 def _question(query: bytes, questions: int) -> tuple[str, int, int]:

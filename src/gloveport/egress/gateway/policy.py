@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from ...errors import EgressDeniedError, HttpFetchError
 from ...policy import NetworkRules
 from ..evaluator import Decision, Destination, Evaluator, Vetted, refusal
 from ..lookup import Lookups
@@ -53,11 +52,13 @@ class ConnectionPolicy:
         """The destination that a connection may be for, `None` if none (which is logged)."""
         options = [Destination(host, port, scheme) for scheme in schemes(port)]
         verdicts = [self.evaluator.weigh(option) for option in options]
-        for option, verdict in zip(options, verdicts, strict=True):
-            if verdict.allowed:
-                return option
-        first = self.evaluator.evaluate(options[0])
-        self.failed(host, port, str(refusal(first)))
+        # A rule that denies one scheme denies the connection: which one it is comes to light later, if at all.
+        denied = next((n for n, v in enumerate(verdicts) if not v.allowed and v.matched is not None), None)
+        chosen = next((n for n, v in enumerate(verdicts) if v.allowed), None)
+        if denied is None and chosen is not None:
+            return options[chosen]
+        verdict = self.evaluator.evaluate(options[denied or 0])
+        self.failed(host, port, str(refusal(verdict)))
         return None
 
     async def vetted(self, destination: Destination) -> Vetted:
@@ -70,10 +71,10 @@ class ConnectionPolicy:
         """A refusal for what a connection said."""
         self.failed(destination.host, destination.port, str(self.evaluator.refuse(destination, reason)))
 
-    def failed(self, host: str, port: int, error: str | EgressDeniedError | HttpFetchError) -> None:
+    def failed(self, host: str, port: int, reason: str) -> None:
         """Remembers why."""
         self._reasons.pop((host, port), None)
-        self._reasons[host, port] = (time.monotonic(), str(error))
+        self._reasons[host, port] = (time.monotonic(), reason)
         while len(self._reasons) > _REASONS:
             self._reasons.popitem(last=False)
 

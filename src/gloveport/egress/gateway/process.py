@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from ..lookup import Lookups, system_resolver
+from ..lookup import Lookups, Resolver, system_resolver
 from .attachment import JailNetwork
 from .messages import MAX_DESCRIPTORS, MAX_PACKET, Ask, Open, Reply
 from .policy import ConnectionPolicy
@@ -28,25 +28,25 @@ _decode_open = msgspec.json.Decoder(Open).decode
 _decode_ask = msgspec.json.Decoder(Ask).decode
 
 
-def main(arguments: list[str]) -> None:
-    """`arguments`: the control socket, a pidfd of the host. Ends when either of them does."""
+def main(arguments: list[str], resolver: Resolver = system_resolver) -> None:
+    """`arguments`: the control socket, a pidfd of the host. Ends when either of them does. `resolver` gives names their addresses."""
     control_fd, host = map(int, arguments)
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=control_fd)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # six descriptors for each connection
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
     gc.freeze()
-    asyncio.run(_Broker(control, host).run())
+    asyncio.run(_Broker(control, host, resolver).run())
     sys.stdout.flush()
     os._exit(0)  # look-ups that hang have threads
 
 
 class _Broker:
-    def __init__(self, control: socket.socket, host: int) -> None:
+    def __init__(self, control: socket.socket, host: int, resolver: Resolver) -> None:
         self._control = control
         self._host = host
         self._over = asyncio.Event()
-        self._lookups = Lookups(system_resolver)
+        self._lookups = Lookups(resolver)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
