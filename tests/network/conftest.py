@@ -23,8 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 EXPLAIN = Path(__file__).parents[2] / "guest" / "module" / "network.ts"
 FLAGS = ("--no-prompt", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock", "--quiet")
 HARNESS = """
-import { explainNetwork } from "file://%s";
-if (%s) explainNetwork();
+if (%s) (await import("file://%s")).explainNetwork();
 globalThis.text = async (url, init) => await (await fetch(url, init)).text();
 globalThis.raw = async (hostname, port, said, wait = true) => {
   const c = await Deno.connect({ hostname, port });
@@ -95,7 +94,7 @@ class Guest:
 
     def __init__(self, gateway, folder, code, rules, *, limits=DEFAULTS, permissions=("--allow-net",), authority=None, explain=True):
         main = folder / f"main{time.monotonic_ns()}.ts"
-        main.write_text(HARNESS % (EXPLAIN, "true" if explain else "false") + code)
+        main.write_text(HARNESS % ("true" if explain else "false", EXPLAIN) + code)
         environment = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1"}
         readable = [main, EXPLAIN]
         if authority is not None:
