@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -70,13 +71,9 @@ class _Channel:
         """Whether the gateway still serves it. If not, every connection is refused, and stays so."""
         if self._sock.fileno() < 0 or self._owner != os.getpid():
             return False
-        with self._lock:
-            try:
-                return self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False
+        poll = select.poll()  # not `recv` without waiting: a socket with a time limit waits all the same
+        poll.register(self._sock, 0)
+        return not poll.poll(0)  # it hangs up with the gateway's end
 
     def decisions(self) -> tuple[Decision, ...]:
         """The last 256, oldest first; also after the gateway's end."""
