@@ -10,6 +10,7 @@ import { setImmediate } from "node:timers";
 import { Encoder, NotJson, TooLarge } from "./encode.ts";
 import { readFrame, readFrameAsync, Writer } from "../shared/frames.ts";
 import { allow, ImportRefused, link, provide } from "./linker.ts";
+import { explainNetwork } from "./network.ts";
 import { beginOutput, endOutput, say } from "./output.ts";
 import { call, parse, stringify } from "./originals.ts";
 import { thrown, toJson } from "./thrown.ts";
@@ -216,6 +217,7 @@ async function rehearse(): Promise<void> {
 }
 
 furnish();
+if (Deno.permissions.querySync({ name: "net" }).state === "granted") explainNetwork();
 provide(MODULES);
 await rehearse();
 // The host counts a worker in when it has said this.

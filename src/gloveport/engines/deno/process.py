@@ -15,6 +15,7 @@ from typing import Final
 from ...errors import EngineUnavailableError
 from ...policy import MIB, SandboxMode
 from ..jail.command import spawn_jailed
+from ..jail.network import NetworkSockets
 from ..toolbox.process import popen_on_socket
 from .workspace import INSIDE, Workspace
 
@@ -49,6 +50,8 @@ class Program:
     """It has a directory of its own, read-only, where it starts."""
     readable: tuple[str, ...] = ()
     """Further files and directories that it sees, under their own paths."""
+    network: bool = False
+    """It has a network that ends at sockets of the host (`Process.network`); it needs a jail for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Process:
     forget: Callable[[], None]
     """In a forked copy of the host: closes the descriptors only."""
     workspace: Workspace | None = None
+    network: Callable[[], NetworkSockets | None] = lambda: None
+    """Gives the sockets of its network away, once."""
 
 
 def start(program: Program, sandbox: SandboxMode, *, warn: bool) -> Process:
@@ -119,6 +124,7 @@ def _jailed(
         environment=program.environment,
         scratch_bytes=0,
         memory_bytes=memory_bytes,
+        network=program.network,
         warn=warn,
     )
     sock = socket.socket(fileno=os.dup(jailed.stdin))
@@ -133,11 +139,18 @@ def _jailed(
         sock.close()
         jailed.forget()
 
-    return Process(jailed.pid, sock, jailed.kill, jailed.signal, jailed.poll, jailed.wait, close, forget, workspace)
+    def network() -> NetworkSockets | None:
+        sockets, jailed.network = jailed.network, None
+        return sockets
+
+    signal = jailed.signal
+    return Process(jailed.pid, sock, jailed.kill, signal, jailed.poll, jailed.wait, close, forget, workspace, network)
 
 
 def _plain(program: Program, workspace: Workspace | None) -> Process:
     """Without a jail: it has this process's rights, less what Deno denies by itself. It ends when its stdin does."""
+    if program.network:
+        raise EngineUnavailableError(f'{program.what} has a network only in a jail: sandbox="off" leaves none to guard')
     where = os.sep if workspace is None else str(workspace.path)
     argv = [word.replace(f"={INSIDE}", f"={where}") for word in program.argv]
     child, ours = popen_on_socket(argv, program.environment, program.what, where)

@@ -36,6 +36,10 @@ class Profile(NamedTuple):
     """Path, below the root, of an empty private directory; none when `scratch_bytes` is 0."""
     scratch_bytes: int = 0
     limits: Sequence[tuple[int, int]] = ()
+    files: Sequence[tuple[str, bytes]] = ()
+    """Small files (path, content) that are made for the new root."""
+    network: Callable[[], None] | None = None
+    """Called in the new network namespace while this process has power over it; not called when there is none."""
 
 
 WORKERS: Final = Profile(
@@ -59,6 +63,8 @@ class Entered(NamedTuple):
     missing: list[Missing]
     landlock_abi: int
     """0 without Landlock."""
+    watcher: int = -1
+    """With a network: where the kernel asks before each `connect`; -1 where it cannot."""
 
 
 def enter(
@@ -75,7 +81,7 @@ def enter(
     """
     entry = _Entry(profile, seed, leave_out)
     entry.go(keeper)
-    return Entered(entry.missing, entry.landlock_abi)
+    return Entered(entry.missing, entry.landlock_abi, entry.watcher)
 
 
 def harden_child(program: bytes, *, with_landlock: bool, with_seccomp: bool) -> None:
@@ -98,6 +104,7 @@ class _Entry:
         self.leave_out = leave_out
         self.missing: list[Missing] = []
         self.landlock_abi = 0
+        self.watcher = -1
         self.trees: list[namespaces.Tree] = []
         self.before: dict[str, str] = {}
         self.entered: set[str] = set()
@@ -129,6 +136,8 @@ class _Entry:
         if "pid" in self.entered and os.getpid() != 1:
             self.entered.discard("pid")
             self.fail("pid-namespace", OSError(_EPERM, "not the first process of the new namespace"))
+        if self.profile.network is not None and "net" in self.entered:
+            self.profile.network()
         self.step("root", self.change_root)
         if privileged:
             self.step("user", self.change_user)
@@ -208,8 +217,8 @@ class _Entry:
         profile = self.profile
         trees = [namespaces.clone_tree(path) for path in profile.readable]
         trees += [namespaces.clone_tree(source)._replace(target=target) for target, source in profile.mounts]
-        namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes)
-        made = (*profile.readable, *(path for path, _ in (*profile.mounts, *profile.links)))
+        namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes, profile.files)
+        made = (*profile.readable, *(path for path, _ in (*profile.mounts, *profile.links, *profile.files)))
         expected = {path.split("/")[1] for path in made}
         expected |= {profile.scratch.lstrip("/")} if profile.scratch_bytes else set[str]()
         if set(os.listdir("/")) != expected:
@@ -232,7 +241,7 @@ class _Entry:
                 raise OSError(_EPERM, "a resource limit did not hold")
 
     def enter_landlock(self) -> None:
-        self.landlock_abi = landlock.restrict(self.profile.rights)
+        self.landlock_abi = landlock.restrict(self.profile.rights, connect=self.profile.network is not None)
         try:
             os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except OSError:
@@ -240,6 +249,8 @@ class _Entry:
         raise OSError(_EPERM, "the root directory can still be listed")
 
     def install_filter(self) -> None:
+        if self.profile.network is not None:
+            self.watcher = seccomp.watch("connect")  # first: the filter refuses further ones
         seccomp.install(self.profile.filter())
         if syscalls.attempt("personality", 0xFFFF_FFFF) != -_EPERM:
             raise OSError(_EPERM, "a refused call still works")

@@ -9,7 +9,8 @@ from typing import Final
 
 from ...errors import EngineUnavailableError
 from ...policy import MIB
-from ..deno.process import BASE_HEAP, OFFLINE, Program
+from ..deno.authorities import extra_authorities
+from ..deno.process import BASE_HEAP, ENVIRONMENT, OFFLINE, Program
 from ..deno.workspace import INSIDE
 from ..toolbox.process import program
 
@@ -26,8 +27,8 @@ class Profile:
     """V8's old generation, in MiB; `None`: V8's own default."""
     memory_mb: int = 512
     """All private memory beyond the program's own, in MiB."""
-    network: str | None = None
-    """Where the broker is reached; `None`: there is no network."""
+    network: bool = False
+    """It has a network, which leads to the gateway."""
     cache: str | None = None
     """A directory of packages that is shown, read-only."""
     dom: bool = False
@@ -42,4 +43,14 @@ class Profile:
         v8 = [f"--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}"] if self.heap_mb is not None else []
         flags = [*OFFLINE, f"--seed={secrets.randbits(32)}", f"--allow-read={INSIDE}"]
         flags += [f"--v8-flags={','.join(v8)}"] if v8 else []
-        return Program("a module worker", (str(deno), "run", *flags, str(BUNDLE)), self.memory_mb * MIB, workspace=True)
+        argv = (str(deno), "run", *flags, *(["--allow-net"] if self.network else []), str(BUNDLE))
+        certificates = extra_authorities() if self.network else None
+        return Program(
+            "a module worker with a network" if self.network else "a module worker",
+            argv,
+            self.memory_mb * MIB,
+            environment={**ENVIRONMENT, "DENO_CERT": certificates} if certificates else ENVIRONMENT,
+            workspace=True,
+            readable=(certificates,) if certificates else (),
+            network=self.network,
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import anyio
 import anyio.to_thread
 
+from ...egress.gateway import connection_rules
 from ...engines.defaults import toolbox
 from ...engines.modules.pool import module_pool
 from ...engines.modules.profile import Profile
@@ -27,6 +28,7 @@ from ...errors import (
 )
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
 from .explain import compile_failure
+from .network import SessionNetwork
 from .result import ModuleResult
 from .running import ModuleRun, Request
 
@@ -47,7 +49,7 @@ class TypeScriptSandboxSession:
 
     Args:
         allow_package_imports: `npm:`, `jsr:` and `https:` imports (default: none).
-        allow_network: `True` for every public host, or rules (default: no network).
+        allow_network: `True` for every public host and port, or rules: `["api.example.com"]`, `NetworkRules` (default: no network).
         enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
         max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
         max_memory_mb: all private memory of the process beyond what it takes by itself, in MiB (default 512).
@@ -77,7 +79,6 @@ class TypeScriptSandboxSession:
             raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")
         for name, value in (
             ("allow_package_imports", allow_package_imports),
-            ("allow_network", allow_network),
             ("enable_rendering", enable_rendering),
             ("runtime", runtime),
         ):
@@ -93,7 +94,11 @@ class TypeScriptSandboxSession:
         self._sandbox: SandboxMode = sandbox
         self._busy = busy
         self._renders = enable_rendering
-        self._profile = Profile(heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb)
+        rules = connection_rules(allow_network)
+        self._network = None if rules is None else SessionNetwork(rules)
+        self._profile = Profile(
+            heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb, network=rules is not None
+        )
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
         self._entering = False
@@ -141,6 +146,8 @@ class TypeScriptSandboxSession:
     async def close(self) -> None:
         """Ends the process, also in the middle of a call, and removes the workspace. Idempotent."""
         self._lock = None
+        if self._network is not None:
+            self._network.close()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
@@ -154,7 +161,14 @@ class TypeScriptSandboxSession:
 
     async def _take(self) -> DenoWorker:
         try:
-            return await module_pool(self._sandbox, self._profile).take_async()
+            worker = await module_pool(self._sandbox, self._profile).take_async()
+            if self._network is not None:
+                try:
+                    await self._network.attach(worker)
+                except BaseException:
+                    worker.close()
+                    raise
+            return worker
         except (EngineUnavailableError, SandboxUnavailableError) as error:
             raise TypeScriptSandboxUnavailableError(str(error)) from error
 
@@ -255,14 +269,17 @@ class TypeScriptSandboxSession:
         worker = self._worker
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
-        if worker is None or self._lost or not worker.alive:  # lost: it was killed, and may not have died yet
+        network = self._network
+        # lost: it was killed, and may not have died yet
+        if worker is None or self._lost or not worker.alive or not (network is None or network.alive):
             self._lost = self._lost or self._dirty
             worker = await self._replace()
         lost, self._lost, self._dirty = self._lost, False, True
         self._number += 1
         run = ModuleRun(worker, request, compiled, self._number, self._profile, lost)
         try:
-            return await run.result()
+            result = await run.result()
+            return result if network is None else await network.noted(result)
         finally:
             if run.over:
                 worker.kill()
