@@ -19,7 +19,8 @@
     ├── JavaScriptError                         the guest's code threw, or does not compile
     ├── TypeScriptSandboxError (RuntimeError)   a session of modules cannot do what was asked: closed, busy, misused
     │   ├── TypeScriptSandboxExecutionError     the code of `run_script` failed; `result` says how
-    │   │   └── TypeScriptSandboxTimeoutError   it took longer than `timeout`
+    │   │   ├── TypeScriptSandboxTimeoutError   it took longer than `timeout`
+    │   │   └── PackageError                    a package is not allowed, or cannot be fetched
     │   └── TypeScriptSandboxUnavailableError   modules cannot be run here: a part or a layer of the jail is missing
     ├── CompileError (ValueError)               where and why a source does not compile
     ├── ToolError                               raised by tools; the guest sees the class name
@@ -67,6 +68,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 __all__ = (
+    "PackageError",
     "CallOutcomeUnknownError",
     "CompileError",
     "DeadlockError",
@@ -331,6 +333,17 @@ class TypeScriptSandboxTimeoutError(TypeScriptSandboxExecutionError):
     """The code took longer than `timeout`. Its worker was ended; the next call gets a fresh one."""
 
     code = "typescript_timeout"
+
+
+class PackageError(TypeScriptSandboxExecutionError):
+    """A package that a module imports is not allowed, does not exist, or cannot be fetched. The text is for the model."""
+
+    code = "package"
+
+    def __init__(self, message: str, specifier: str = "") -> None:
+        super().__init__(message)
+        self.specifier = specifier
+        """The import that it is about; empty: all of them."""
 
 
 class TypeScriptSandboxUnavailableError(TypeScriptSandboxError):

@@ -130,7 +130,11 @@ class JailNetwork:
             answer = self._answer(query)
             if answer is not None:
                 # What came with it says which address was asked: the answer goes out from there.
-                asked = [(level, kind, data) for level, kind, data in where if level == socket.IPPROTO_IPV6 or kind == _IP_PKTINFO]
+                asked = [
+                    (level, kind, data)
+                    for level, kind, data in where
+                    if level == socket.IPPROTO_IPV6 or kind == _IP_PKTINFO
+                ]
                 with contextlib.suppress(OSError):
                     self._datagrams.sendmsg([dns.shortened(answer)], asked, 0, sender)
 

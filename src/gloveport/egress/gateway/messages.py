@@ -50,5 +50,5 @@ class Reply(msgspec.Struct, omit_defaults=True):
     port: int = 0
     """Of a proxy."""
     count: int = 0
-    decisions: list[Decision] = []  # noqa: RUF012  (msgspec copies it)
+    decisions: list[Decision] = []
     why: str = ""

@@ -78,7 +78,9 @@ class ProxyServer:
         fields = [tuple(line.split(":", 1)) for line in head[1:]]
         given = [field[1].strip().encode() for field in fields if field[0].lower() == "proxy-authorization"]
         if len(given) != 1 or not hmac.compare_digest(given[0], self._expected):
-            await self._say(sock, "407 Proxy Authentication Required", "this proxy has another user", "Proxy-Authenticate: Basic")
+            await self._say(
+                sock, "407 Proxy Authentication Required", "this proxy has another user", "Proxy-Authenticate: Basic"
+            )
             return
         words = head[0].split(" ")
         try:

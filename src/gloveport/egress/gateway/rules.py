@@ -22,7 +22,9 @@ def connection_rules(allow_network: bool | NetworkRules | Sequence[NetworkRule |
     if allow_network is True:
         return _EVERYTHING
     if isinstance(allow_network, str):
-        raise TypeError(f"`allow_network` is a list of rules, not the text {allow_network!r}: write [{allow_network!r}]")
+        raise TypeError(
+            f"`allow_network` is a list of rules, not the text {allow_network!r}: write [{allow_network!r}]"
+        )
     rules = allow_network
     if not isinstance(rules, NetworkRules):
         try:

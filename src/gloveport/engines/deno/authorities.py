@@ -40,7 +40,7 @@ def _copy(path: str, modified: int) -> str:
     os.close(fd)
     atexit.register(_remove, copy, os.getpid())
     shutil.copyfile(path, copy)
-    os.chmod(copy, 0o644)  # noqa: S103  (certificates are public)
+    os.chmod(copy, 0o644)
     return copy
 
 

@@ -19,6 +19,28 @@ __all__ = ("BUNDLE", "Profile")
 BUNDLE: Final = Path(__file__).resolve().parents[2] / "_native" / "module.js"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class PackageCache:
+    """Packages that were fetched, as a worker is given them: it reads nothing else, and fetches nothing."""
+
+    directory: str
+    """What Deno calls DENO_DIR."""
+    npm_registry: str
+    jsr_registry: str
+    lock: str | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where packages came from is part of where they are kept."""
+        return {"DENO_DIR": self.directory, "NPM_CONFIG_REGISTRY": self.npm_registry, "JSR_URL": self.jsr_registry}
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """In place of those that forbid packages. Packages look for variables of their environment, which is empty but for ours."""
+        lock = ("--frozen", f"--lock={self.lock}") if self.lock else ("--no-lock",)
+        return ("--no-prompt", "--cached-only", "--no-config", "--quiet", "--allow-import", "--allow-env", *lock)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
     """One kind of worker. Equal profiles share a pool."""
@@ -29,8 +51,8 @@ class Profile:
     """All private memory beyond the program's own, in MiB."""
     network: bool = False
     """It has a network, which leads to the gateway."""
-    cache: str | None = None
-    """A directory of packages that is shown, read-only."""
+    cache: PackageCache | None = None
+    """Packages that it reads."""
     dom: bool = False
 
     def program(self) -> Program:
@@ -41,16 +63,28 @@ class Profile:
                 "the guest of modules is not built: reinstall gloveport from its source or wheel"
             )
         v8 = [f"--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}"] if self.heap_mb is not None else []
-        flags = [*OFFLINE, f"--seed={secrets.randbits(32)}", f"--allow-read={INSIDE}"]
+        cache = self.cache
+        shown = [INSIDE] if cache is None else [INSIDE, cache.directory]
+        flags = [
+            *(OFFLINE if cache is None else cache.flags),
+            f"--seed={secrets.randbits(32)}",
+            f"--allow-read={','.join(shown)}",
+        ]
         flags += [f"--v8-flags={','.join(v8)}"] if v8 else []
         argv = (str(deno), "run", *flags, *(["--allow-net"] if self.network else []), str(BUNDLE))
         certificates = extra_authorities() if self.network else None
         return Program(
-            "a module worker with a network" if self.network else "a module worker",
+            f"a module worker{' with a network' if self.network else ''}{' with packages' if cache else ''}",
             argv,
             self.memory_mb * MIB,
-            environment={**ENVIRONMENT, "DENO_CERT": certificates} if certificates else ENVIRONMENT,
+            environment={
+                **ENVIRONMENT,
+                **({"DENO_CERT": certificates} if certificates else {}),
+                **(cache.environment if cache else {}),
+            },
             workspace=True,
-            readable=(certificates,) if certificates else (),
+            readable=tuple(
+                path for path in (certificates, cache and cache.directory, cache and cache.lock) if path is not None
+            ),
             network=self.network,
         )

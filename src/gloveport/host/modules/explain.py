@@ -8,10 +8,10 @@ from typing import Any, Final
 from ...core.outcome import clean
 from ...engines.modules.link import Thrown
 from ...engines.toolbox.compiled import CompiledModule
-from ...errors import CompileError
+from ...errors import CompileError, PackageError
 from .result import ExitReason
 
-__all__ = ("broken", "compile_failure", "ended", "located", "thrown", "too_late")
+__all__ = ("broken", "compile_failure", "ended", "located", "package_failure", "thrown", "too_late")
 
 _KINDS: Final[dict[str, tuple[str, ExitReason]]] = {
     "not_json": ("NotJson", "returned"),
@@ -60,6 +60,20 @@ def compile_failure(error: CompileError, source: str) -> Fields:
         "ok": False,
         "error": _bounded(f"SyntaxError: {error.message}{_where(line, column)}{_quoted(source, line)}"),
         "error_type": "SyntaxError",
+        "line": line,
+        "column": column,
+        "exit_reason": "refused",
+    }
+
+
+def package_failure(error: PackageError, compiled: CompiledModule, source: str) -> Fields:
+    """A package that it imports is not allowed, or cannot be fetched."""
+    place = next((each for each in compiled.imports if each.specifier == error.specifier), None)
+    line, column = (place.line or None, place.column or None) if place is not None else (None, None)
+    return {
+        "ok": False,
+        "error": _bounded(f"ImportRefused: {error}{_where(line, column)}{_quoted(source, line)}"),
+        "error_type": "ImportRefused",
         "line": line,
         "column": column,
         "exit_reason": "refused",

@@ -47,6 +47,8 @@ class Request:
     limit: int
     tools: Any
     on_event: Callable[[Any], object] | None
+    resolve: Mapping[str, str] | None = None
+    """What imports mean; `None`: there are no packages."""
 
 
 class ModuleRun:
@@ -127,8 +129,8 @@ class ModuleRun:
                 tools=None,
                 limit=request.limit,
                 output=request.limit,
-                resolve={},
-                packages=False,
+                resolve=dict(request.resolve or {}),
+                packages=request.resolve is not None,
             )
         )
 

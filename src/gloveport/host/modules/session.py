@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +21,18 @@ from ...engines.toolbox.compiled import CompiledModule
 from ...errors import (
     CompileError,
     EngineUnavailableError,
+    PackageError,
     SandboxUnavailableError,
     TypeScriptSandboxError,
     TypeScriptSandboxExecutionError,
     TypeScriptSandboxTimeoutError,
     TypeScriptSandboxUnavailableError,
 )
+from ...permissions import Packages
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
-from .explain import compile_failure
+from ..packages.resolver import resolver_for
+from ..packages.specifiers import is_package
+from .explain import compile_failure, package_failure
 from .network import SessionNetwork
 from .result import ModuleResult
 from .running import ModuleRun, Request
@@ -62,7 +67,7 @@ class TypeScriptSandboxSession:
     def __init__(
         self,
         *,
-        allow_package_imports: bool = False,
+        allow_package_imports: bool | Packages = False,
         allow_network: bool | NetworkRules | Sequence[str] = False,
         enable_rendering: bool = False,
         plugins: Sequence[str] = (),
@@ -72,13 +77,13 @@ class TypeScriptSandboxSession:
         sandbox: SandboxMode = "require",
         busy: Literal["queue", "error"] = "queue",
     ) -> None:
-        for name, value in (("allow_package_imports", allow_package_imports), ("enable_rendering", enable_rendering)):
-            if type(value) is not bool:
-                raise TypeError(f"`{name}` must be True or False, not {value!r}")
+        if type(enable_rendering) is not bool:
+            raise TypeError(f"`enable_rendering` must be True or False, not {enable_rendering!r}")
+        if type(allow_package_imports) is not bool and not isinstance(allow_package_imports, Packages):
+            raise TypeError(f"`allow_package_imports` must be True, False or a Packages, not {allow_package_imports!r}")
         if plugins and not enable_rendering:
             raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")
         for name, value in (
-            ("allow_package_imports", allow_package_imports),
             ("enable_rendering", enable_rendering),
             ("runtime", runtime),
         ):
@@ -96,8 +101,13 @@ class TypeScriptSandboxSession:
         self._renders = enable_rendering
         rules = connection_rules(allow_network)
         self._network = None if rules is None else SessionNetwork(rules)
+        packages = Packages() if allow_package_imports is True else allow_package_imports or None
+        self._packages = None if packages is None else resolver_for(packages)
         self._profile = Profile(
-            heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb, network=rules is not None
+            heap_mb=max_old_generation_size_mb,
+            memory_mb=max_memory_mb,
+            network=rules is not None,
+            cache=None if self._packages is None else self._packages.cache,
         )
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
@@ -160,6 +170,8 @@ class TypeScriptSandboxSession:
             self._dirty = self._lost = False
 
     async def _take(self) -> DenoWorker:
+        if self._packages is not None:
+            self._packages.prepare()
         try:
             worker = await module_pool(self._sandbox, self._profile).take_async()
             if self._network is not None:
@@ -232,6 +244,12 @@ class TypeScriptSandboxSession:
             return ModuleResult(**compile_failure(error, source))
         except (EngineUnavailableError, SandboxUnavailableError) as error:
             raise TypeScriptSandboxUnavailableError(str(error)) from error
+        if self._packages is not None:
+            wanted = [each.specifier for each in compiled.imports if is_package(each.specifier)]
+            try:
+                request = dataclasses.replace(request, resolve=await self._packages.resolve(wanted))
+            except PackageError as error:
+                return ModuleResult(**package_failure(error, compiled, source))
         async with self._turn():
             return await self._run(request, compiled)
 

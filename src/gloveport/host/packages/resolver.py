@@ -21,12 +21,14 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 
-from ...egress.gateway import Proxy, default_gateway
+from ...egress.gateway import Proxy
+from ...engines.modules.profile import PackageCache
 from ...engines.toolbox.process import program
 from ...engines.wasm.module import cache_directory
 from ...errors import PackageError
 from ...permissions import Packages
 from ...policy import NetworkRules
+from ..gateway import gateway
 from .specifiers import root_of
 
 __all__ = ("Resolver", "resolver_for")
@@ -48,10 +50,17 @@ class Resolver:
         self._state: bytes | None = None
 
     @property
-    def environment(self) -> dict[str, str]:
-        """Of a worker that reads the cache: where packages came from is part of where they are kept."""
-        registries = {"NPM_CONFIG_REGISTRY": self.packages.npm_registry, "JSR_URL": self.packages.jsr_registry}
-        return {"DENO_DIR": str(self.directory), **registries}
+    def cache(self) -> PackageCache:
+        """What a worker is given to read."""
+        packages = self.packages
+        return PackageCache(str(self.directory), packages.npm_registry, packages.jsr_registry, packages.lock)
+
+    def prepare(self) -> None:
+        """Makes the directory, which a worker has to find. Raises `PackageError`."""
+        try:
+            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        except OSError as error:
+            raise PackageError(f"the cache of packages cannot be used: {error.strerror}") from error
 
     async def resolve(self, specifiers: Sequence[str]) -> dict[str, str]:
         """What a worker is to import for each specifier, fetched if need be. Raises `PackageError` for the model to read."""
@@ -87,7 +96,7 @@ class Resolver:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         try:
-            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self.prepare()
             with open(self.directory / ".lock", "w", encoding="ascii") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 yield
@@ -111,7 +120,7 @@ class Resolver:
         )
         environment = {
             **{name: os.environ[name] for name in _PASSED if name in os.environ},
-            **self.environment,
+            **self.cache.environment,
             "DENO_NO_UPDATE_CHECK": "1",
             "NO_COLOR": "1",
             "HOME": str(self.directory),  # no .npmrc: a token in there would go to whichever registry it names
@@ -120,9 +129,12 @@ class Resolver:
         if packages.offline:
             self._run([*command, "--cached-only", *roots], environment, None)
             return
-        with default_gateway().proxy(self._rules(roots)) as proxy:
+        proxy = gateway().proxy(self._rules(roots))
+        try:
             environment |= {"HTTP_PROXY": proxy.url, "HTTPS_PROXY": proxy.url, "NO_PROXY": ""}
             self._run([*command, *roots], environment, proxy)
+        finally:
+            proxy.close()
 
     def _rules(self, roots: tuple[str, ...]) -> NetworkRules:
         """The registries, and the hosts of module URLs that are allowed."""

@@ -9,7 +9,40 @@ from urllib.parse import urlsplit
 from ...errors import PackageError
 from ...permissions import Packages
 
-__all__ = ("root_of",)
+__all__ = ("is_package", "root_of")
+
+_BUNDLED: Final = frozenset({"react", "react-dom"})
+_NODE: Final = frozenset(
+    (
+        *("assert", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto", "dgram"),
+        *(
+            "diagnostics_channel",
+            "dns",
+            "domain",
+            "events",
+            "fs",
+            "http",
+            "http2",
+            "https",
+            "inspector",
+            "module",
+            "net",
+        ),
+        *("os", "path", "perf_hooks", "process", "punycode", "querystring", "readline", "repl", "stream"),
+        *("string_decoder", "sys", "test", "timers", "tls", "trace_events", "tty", "url", "util", "v8", "vm", "wasi"),
+        *("worker_threads", "zlib"),
+    )
+)
+"""Node's own modules, which Deno has under their bare names, too (Deno 2.9.8, `builtinModules`)."""
+
+
+def is_package(specifier: str) -> bool:
+    """Whether a specifier names something that has to be fetched: not what a worker has by itself, nor its workspace."""
+    if specifier.startswith((".", "/", "file:", "data:", "blob:", "node:")):
+        return False
+    first = specifier.partition("/")[0]
+    return first not in _NODE and first not in _BUNDLED
+
 
 _NPM: Final = re.compile(
     r"(?P<name>(?:@[a-z0-9._~-]+/)?[A-Za-z0-9._~-]+)(?:@(?P<range>[0-9A-Za-z.*^~<>=|+_ -]+))?(?P<path>/[A-Za-z0-9@._~!$&'()+,;=/-]*)?"
@@ -38,7 +71,7 @@ def root_of(specifier: str, packages: Packages) -> str:
     if scheme in ("http", "https"):
         return _url(specifier, packages)
     raise PackageError(
-        f"cannot import {specifier!r}: only npm packages, `jsr:` packages and https modules can be imported"
+        f"cannot import {specifier!r}: only npm packages, `jsr:` packages and https modules can be imported", specifier
     )
 
 
@@ -46,9 +79,13 @@ def _package(kind: str, text: str, specifier: str, shape: re.Pattern[str], packa
     match = shape.fullmatch(text)
     name = "" if match is None else match["name"]
     if match is None or any(part in ("", ".", "..") for part in (match["path"] or "/x")[1:].rstrip("/").split("/")):
-        raise PackageError(f"cannot import {specifier!r}: that is no {kind} package; write `{kind}:name@version`")
+        raise PackageError(
+            f"cannot import {specifier!r}: that is no {kind} package; write `{kind}:name@version`", specifier
+        )
     if not _is_allowed(f"{kind}:{name}", packages):
-        raise PackageError(f"cannot import {specifier!r}: {kind}:{name} is not among the packages that may be imported")
+        raise PackageError(
+            f"cannot import {specifier!r}: {kind}:{name} is not among the packages that may be imported", specifier
+        )
     wanted = f"@{match['range']}" if match["range"] else ""
     return f"{kind}:{name}{wanted}{match['path'] or ''}"
 
@@ -71,12 +108,12 @@ def _url(url: str, packages: Packages) -> str:
         or parts.fragment
         or url.endswith(("?", "#"))
     ):
-        raise PackageError(f"cannot import {url!r}: a module URL has no query, no fragment and no user name")
+        raise PackageError(f"cannot import {url!r}: a module URL has no query, no fragment and no user name", url)
     if re.search(r"/\.\.?(/|$)|%(2e|2f|5c)|//", parts.path, re.IGNORECASE):
-        raise PackageError(f"cannot import {url!r}: write the path of a module URL without `..`, `//` and escapes")
+        raise PackageError(f"cannot import {url!r}: write the path of a module URL without `..`, `//` and escapes", url)
     plain = f"{parts.scheme.lower()}://{parts.netloc.lower()}{parts.path or '/'}"
     if not _begins(plain, packages.allow) or _begins(plain, packages.deny):
-        raise PackageError(f"cannot import {url!r}: no rule allows it")
+        raise PackageError(f"cannot import {url!r}: no rule allows it", url)
     return plain
 
 
