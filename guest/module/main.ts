@@ -216,6 +216,16 @@ async function rehearse(): Promise<void> {
   }
 }
 
+/** What the program was started with is nothing to a model; it was read when Deno started. */
+function forgetEnvironment(): void {
+  try {
+    for (const name of Object.keys(Deno.env.toObject())) Deno.env.delete(name);
+  } catch {
+    // without the permission there is nothing to see
+  }
+}
+
+forgetEnvironment();
 furnish();
 if (Deno.permissions.querySync({ name: "net" }).state === "granted") explainNetwork();
 provide(MODULES);

@@ -92,7 +92,18 @@ def world(tmp_path_factory):
 class Guest:
     """A Deno with a network; what it prints are JSON lines."""
 
-    def __init__(self, gateway, folder, code, rules, *, limits=DEFAULTS, permissions=("--allow-net",), authority=None, explain=True):
+    def __init__(
+        self,
+        gateway,
+        folder,
+        code,
+        rules,
+        *,
+        limits=DEFAULTS,
+        permissions=("--allow-net",),
+        authority=None,
+        explain=True,
+    ):
         main = folder / f"main{time.monotonic_ns()}.ts"
         main.write_text(HARNESS % ("true" if explain else "false", EXPLAIN) + code)
         environment = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1"}

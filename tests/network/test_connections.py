@@ -19,12 +19,16 @@ APIS = {
     "fetch, other port": "return await text('http://{host}:8080/')",
     "connect": "return await raw('{host}', 9000, 'hello', 5)",
     "WebSocket": "return await new Promise((yes, no) => {{ const w = new WebSocket('ws://{host}/'); w.onmessage = (e) => {{ w.close(); yes(e.data); }}; w.onerror = no; }})",
-    "node:http": NODE + "return await new Promise((yes, no) => http.get('http://{host}/', (r) => {{ r.resume(); r.on('end', () => yes(r.statusCode)); }}).on('error', no))",
-    "node:net": NODE + "return await new Promise((yes, no) => {{ const s = net.connect(9000, '{host}', () => s.end('x')); s.on('data', (d) => yes(String(d))); s.on('error', no); }})",
+    "node:http": NODE
+    + "return await new Promise((yes, no) => http.get('http://{host}/', (r) => {{ r.resume(); r.on('end', () => yes(r.statusCode)); }}).on('error', no))",
+    "node:net": NODE
+    + "return await new Promise((yes, no) => {{ const s = net.connect(9000, '{host}', () => s.end('x')); s.on('data', (d) => yes(String(d))); s.on('error', no); }})",
     "fetch, TLS": "return await text('https://{host}/')",
     "connectTls": "const c = await Deno.connectTls({{ hostname: '{host}', port: 443 }}); await c.handshake(); c.close(); return 1",
-    "node:https": NODE + "return await new Promise((yes, no) => https.get('https://{host}/', (r) => {{ r.resume(); r.on('end', () => yes(r.statusCode)); }}).on('error', no))",
-    "node:tls": NODE + "return await new Promise((yes, no) => {{ const s = tls.connect({{ host: '{host}', port: 443, servername: '{host}' }}, () => {{ s.destroy(); yes(1); }}); s.on('error', no); }})",
+    "node:https": NODE
+    + "return await new Promise((yes, no) => https.get('https://{host}/', (r) => {{ r.resume(); r.on('end', () => yes(r.statusCode)); }}).on('error', no))",
+    "node:tls": NODE
+    + "return await new Promise((yes, no) => {{ const s = tls.connect({{ host: '{host}', port: 443, servername: '{host}' }}, () => {{ s.destroy(); yes(1); }}); s.on('error', no); }})",
 }
 
 

@@ -66,7 +66,9 @@ return await new Promise((yes, no) => {
   w.onerror = (e) => { e.preventDefault(); no(new Error(e.message)); };
 });
 """
-IN_WORKER = "try { postMessage(await (await fetch('http://%s/')).text()) } catch (e) { postMessage({ error: e.message }) }"
+IN_WORKER = (
+    "try { postMessage(await (await fetch('http://%s/')).text()) } catch (e) { postMessage({ error: e.message }) }"
+)
 
 CASES = {
     # addresses that are not public
@@ -145,7 +147,9 @@ CASES = {
     "a folded Host": Case(request("GET / HTTP/1.1\\r\\nHost: open.test\\r\\n other.test\\r\\n\\r\\n")),
     "a Host behind a bare line feed": Case(request("GET / HTTP/1.1\\nHost: open.test\\n\\n")),
     "a Host with a space before its colon": Case(request("GET / HTTP/1.1\\r\\nHost : open.test\\r\\n\\r\\n")),
-    "another host in the request line": Case(request("GET http://other.test/ HTTP/1.1\\r\\nHost: open.test\\r\\n\\r\\n")),
+    "another host in the request line": Case(
+        request("GET http://other.test/ HTTP/1.1\\r\\nHost: open.test\\r\\n\\r\\n")
+    ),
     "another port in Host": Case(request("GET / HTTP/1.1\\r\\nHost: open.test:8080\\r\\n\\r\\n")),
     "a proxy request": Case(request("CONNECT other.test:443 HTTP/1.1\\r\\nHost: open.test\\r\\n\\r\\n")),
     "HTTP/2 without TLS": Case(request("PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n")),
@@ -154,7 +158,10 @@ CASES = {
     "another server name": Case(hello("other.test"), hello("open.test"), rules=("https://open.test:4443",), tls=True),
     "no server name": Case(hello("93.184.216.34"), hello("open.test"), rules=("https://open.test:4443",), tls=True),
     "no TLS where the rule says https": Case(
-        request("GET / HTTP/1.1\\r\\nHost: open.test:4443\\r\\n\\r\\n", 4443), hello("open.test"), rules=("https://open.test:4443",), tls=True
+        request("GET / HTTP/1.1\\r\\nHost: open.test:4443\\r\\n\\r\\n", 4443),
+        hello("open.test"),
+        rules=("https://open.test:4443",),
+        tls=True,
     ),
     # past the sockets
     "UDP": Case(
@@ -199,7 +206,9 @@ CASES = {
     "a long name": Case(fetching(f"http://{'.'.join(['a' * 63] * 4)}.test/"), rules=True),
     "a name with a wild character": Case(dialing("op_en..test"), rules=True),
     "a broken DNS packet": Case(
-        UDP.replace("PACKET", "Uint8Array.from([1,2, 1,0, 0,1, 0,0, 0,0, 0,0, 192,12, 0,1, 0,1])").replace("HOST", "127.0.0.1").replace("PORT", "53")
+        UDP.replace("PACKET", "Uint8Array.from([1,2, 1,0, 0,1, 0,0, 0,0, 0,0, 192,12, 0,1, 0,1])")
+        .replace("HOST", "127.0.0.1")
+        .replace("PORT", "53")
         .replace("yes(m.length)", "m.length === 12 ? no(new Error('format')) : yes(m.length)"),
         UDP.replace("PACKET", QUERY).replace("HOST", "127.0.0.1").replace("PORT", "53"),
     ),
@@ -224,7 +233,13 @@ def test_no_way_around(guest, world, name):
     say(await tried(async () => {{ {case.control} }}));
     """
     # A worker needs the permission to make one, which sessions do not have; here it has it.
-    made = guest(code, case.rules, permissions=("--allow-net", "--unstable-worker-options", "--unstable-vsock"), explain=bool(case.needs), limits=IMPATIENT)
+    made = guest(
+        code,
+        case.rules,
+        permissions=("--allow-net", "--unstable-worker-options", "--unstable-vsock"),
+        explain=bool(case.needs),
+        limits=IMPATIENT,
+    )
     outcome = made.line()
     reached = world.reached()
     assert {address for address, _ in reached} <= {OPEN}, (outcome, reached)

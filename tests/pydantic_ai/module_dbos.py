@@ -33,7 +33,7 @@ async def noted(self: TypeScriptSandboxSession, source: str, **options: Any) -> 
     return result
 
 
-TypeScriptSandboxSession.run_module = noted  # pyright: ignore
+setattr(TypeScriptSandboxSession, "run_module", noted)  # noqa: B010
 agent = Agent(
     scripted(*CODES, tool="run_typescript"), name="modules", capabilities=[TypeScriptSandbox(), DBOSDurability()]
 )

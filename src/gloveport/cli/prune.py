@@ -1,4 +1,4 @@
-"""`gloveport prune`: caches of compiled guests, and type checkers, that this installation does not use any more."""
+"""`gloveport prune`: caches of compiled guests, packages, and type checkers, that this installation does not use any more."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ def run(options: argparse.Namespace) -> int:
             path.unlink(missing_ok=True)
     print(f"{'would free' if options.dry_run else 'freed'} {freed} bytes in {len(doomed)} files of {folder}")
     _prune_type_checkers(everything=options.typecheck, dry_run=options.dry_run)
+    for fetched in sorted(folder.glob("packages-*")):  # of modules; what fetches into it touches the file
+        if options.all or _age(fetched / ".lock") > options.older_than * 86400:
+            _remove(fetched, dry_run=options.dry_run)
     return EXIT_OK
 
 
@@ -57,10 +60,17 @@ def _prune_type_checkers(*, everything: bool, dry_run: bool) -> None:
     found = find()
     for folder in folders():
         if everything or found is None or folder != found.folder:
-            print(folder)
-            if not dry_run:
-                shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder, dry_run=dry_run)
+
+
+def _remove(folder: Path, *, dry_run: bool) -> None:
+    print(folder)
+    if not dry_run:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _age(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()

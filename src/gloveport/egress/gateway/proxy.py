@@ -23,6 +23,8 @@ from .splicing import reset
 __all__ = ("ProxyServer",)
 
 _CONNECT_TARGET: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+):([0-9]{1,5})")
+_MAX_URL: Final = 8192
+_ORIGIN: Final = re.compile(r"(http://[^/?#\\@]+)(/[!-~]{0,8000})?")
 _HOP: Final = frozenset(
     {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "te", "trailer", "upgrade", "host"}
 )
@@ -112,15 +114,25 @@ class ProxyServer:
         return destination
 
     def _request(self, words: list[str], fields: list[tuple[str, ...]]) -> tuple[Destination, bytes]:
-        url = Url.parse(words[1], schemes=("http",), max_length=8192)
+        url, target = self._url(words[1])
         destination = Destination.of(url, words[0])
         verdict = self.policy.evaluator.evaluate(destination)
         if not verdict.allowed:
             raise refusal(verdict)
         kept = [f"{field[0]}:{field[1]}" for field in fields if len(field) == 2 and field[0].lower() not in _HOP]
         # One request for each connection: a second one could be for somebody else.
-        lines = [f"{words[0]} {url.target} HTTP/1.1", f"Host: {url.authority}", "Connection: close", *kept]
+        lines = [f"{words[0]} {target} HTTP/1.1", f"Host: {url.authority}", "Connection: close", *kept]
         return destination, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def _url(self, text: str) -> tuple[Url, str]:
+        """A URL and the target to ask for. Registries have escaped slashes in their paths (`/@scope%2fname`), which servers read in
+        several ways: that matters only where a rule looks at paths."""
+        origin = _ORIGIN.fullmatch(text)
+        rules = self.policy.evaluator.rules
+        if origin is None or any(rule.path != "/" for rule in (*rules.allow, *rules.deny)):
+            url = Url.parse(text, schemes=("http",), max_length=_MAX_URL)
+            return url, url.target
+        return Url.parse(f"{origin[1]}/", schemes=("http",), max_length=_MAX_URL), origin[2] or "/"
 
     async def _say(self, sock: socket.socket, status: str, text: str, *more: str) -> None:
         body = text.encode()

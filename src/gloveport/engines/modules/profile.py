@@ -27,7 +27,14 @@ class PackageCache:
     """What Deno calls DENO_DIR."""
     npm_registry: str
     jsr_registry: str
+    min_age: int
+    """Minutes: a worker has to come to the same versions as whoever fetched them."""
     lock: str | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What is in there. Deno also keeps databases beside them, whose locks a stopped worker would hold (seen with 2.9.8)."""
+        return tuple(f"{self.directory}/{name}" for name in ("npm", "remote"))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -38,7 +45,8 @@ class PackageCache:
     def flags(self) -> tuple[str, ...]:
         """In place of those that forbid packages. Packages look for variables of their environment, which is empty but for ours."""
         lock = ("--frozen", f"--lock={self.lock}") if self.lock else ("--no-lock",)
-        return ("--no-prompt", "--cached-only", "--no-config", "--quiet", "--allow-import", "--allow-env", *lock)
+        age = f"--min-dep-age={self.min_age}"
+        return ("--no-prompt", "--cached-only", "--no-config", "--quiet", "--allow-import", "--allow-env", age, *lock)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +72,7 @@ class Profile:
             )
         v8 = [f"--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}"] if self.heap_mb is not None else []
         cache = self.cache
-        shown = [INSIDE] if cache is None else [INSIDE, cache.directory]
+        shown = [INSIDE] if cache is None else [INSIDE, *cache.folders]
         flags = [
             *(OFFLINE if cache is None else cache.flags),
             f"--seed={secrets.randbits(32)}",
@@ -84,7 +92,9 @@ class Profile:
             },
             workspace=True,
             readable=tuple(
-                path for path in (certificates, cache and cache.directory, cache and cache.lock) if path is not None
+                path
+                for path in (certificates, *(cache.folders if cache else ()), cache and cache.lock)
+                if path is not None
             ),
             network=self.network,
         )

@@ -53,12 +53,15 @@ class Resolver:
     def cache(self) -> PackageCache:
         """What a worker is given to read."""
         packages = self.packages
-        return PackageCache(str(self.directory), packages.npm_registry, packages.jsr_registry, packages.lock)
+        registries = packages.npm_registry, packages.jsr_registry
+        return PackageCache(str(self.directory), *registries, _minutes(packages), packages.lock)
 
     def prepare(self) -> None:
         """Makes the directory, which a worker has to find. Raises `PackageError`."""
         try:
-            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            for folder in self.cache.folders:
+                os.makedirs(folder, exist_ok=True)
+                os.chmod(folder, 0o755)  # workers are another user
         except OSError as error:
             raise PackageError(f"the cache of packages cannot be used: {error.strerror}") from error
 
@@ -84,8 +87,9 @@ class Resolver:
                 self._state != self._mark()
             ):  # somebody fetched something: versions may have come that are not there in whole
                 self._known.clear()
-            self._cache(roots)
-            self._check_size()
+            if not self.packages.offline:
+                self._cache(roots)
+                self._check_size()
             exact = self._exact(roots)
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -126,9 +130,6 @@ class Resolver:
             "HOME": str(self.directory),  # no .npmrc: a token in there would go to whichever registry it names
         }
         environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
-        if packages.offline:
-            self._run([*command, "--cached-only", *roots], environment, None)
-            return
         proxy = gateway().proxy(self._rules(roots))
         try:
             environment |= {"HTTP_PROXY": proxy.url, "HTTPS_PROXY": proxy.url, "NO_PROXY": ""}
@@ -146,7 +147,7 @@ class Resolver:
             allow.append("https://*")
         return NetworkRules(allow=tuple(allow), private=packages.private)  # pyright: ignore[reportArgumentType]
 
-    def _run(self, command: list[str], environment: Mapping[str, str], proxy: Proxy | None) -> None:
+    def _run(self, command: list[str], environment: Mapping[str, str], proxy: Proxy) -> None:
         process = subprocess.Popen(
             command,
             cwd=self.directory,
@@ -170,19 +171,28 @@ class Resolver:
                 process.kill()
                 process.communicate()
         if process.returncode:
-            refused = (
-                [] if proxy is None else [decision.reason for decision in proxy.decisions() if not decision.allowed]
-            )
-            raise PackageError(_failure(said, refused, offline=self.packages.offline))
+            refused = [decision.reason for decision in proxy.decisions() if not decision.allowed]
+            raise PackageError(_failure(said, refused))
 
     def _exact(self, roots: tuple[str, ...]) -> dict[str, str]:
-        """Each root with the version that it came to."""
-        path = self.packages.lock or self.directory / _LOCK
+        """Each root with the version that it came to. A lock of the application is for the roots as they are written."""
+        if self.packages.lock is not None:
+            return {root: root for root in roots}
         try:
-            noted = cast("dict[str, Any]", json.loads(Path(path).read_bytes())).get("specifiers", {})
-        except FileNotFoundError:  # nothing but URLs
+            noted = cast("dict[str, Any]", json.loads((self.directory / _LOCK).read_bytes())).get("specifiers", {})
+        except (FileNotFoundError, ValueError):  # nothing but URLs
             noted = {}
-        return {root: _with_version(root, cast("dict[str, str]", noted)) for root in roots}
+        return {root: self._with_version(root, cast("dict[str, str]", noted)) for root in roots}
+
+    def _with_version(self, root: str, noted: Mapping[str, str]) -> str:
+        if not root.startswith(("npm:", "jsr:")):
+            return root
+        package, path = _split(root)
+        version = noted.get(package)
+        if version is None and self.packages.offline:
+            raise PackageError(f"cannot import {root!r}: it is not in the cache, and nothing may be fetched", root)
+        name = package.rpartition("@")[0]
+        return root if version is None else f"{name}@{version.partition('_')[0]}{path}"
 
     def _check_size(self) -> None:
         size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
@@ -211,29 +221,19 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _with_version(root: str, noted: Mapping[str, str]) -> str:
+def _split(root: str) -> tuple[str, str]:
+    """A package as locks name it, and the path in it: `npm:a/b` is `npm:a@*` and `/b`, `jsr:@s/a@1/b` is `jsr:@s/a@1` and `/b`."""
     kind, _, rest = root.partition(":")
-    if kind not in ("npm", "jsr"):
-        return root
-    scoped = "@" if rest.startswith("@") else ""
-    body = rest.removeprefix("@")
-    name, _, wanted = body.partition("@")
-    if wanted:
-        wanted, slash, path = wanted.partition("/")
-    else:
-        parts = body.split("/")
-        count = 2 if scoped else 1
-        name, path, slash = "/".join(parts[:count]), "/".join(parts[count:]), "/" if parts[count:] else ""
-    version = noted.get(f"{kind}:{scoped}{name}@{wanted or '*'}")
-    return root if version is None else f"{kind}:{scoped}{name}@{version.partition('_')[0]}{slash}{path}"
+    scope = 2 if rest.startswith("@") else 1
+    head, tail = rest.split("/")[:scope], rest.split("/")[scope:]
+    package = "/".join(head)
+    wanted = "" if "@" in package[1:] else "@*"
+    return f"{kind}:{package}{wanted}", "".join(f"/{part}" for part in tail)
 
 
-def _failure(said: str, refused: Sequence[str], *, offline: bool) -> str:
+def _failure(said: str, refused: Sequence[str]) -> str:
     text = said.partition("Stack backtrace")[0].strip().removeprefix("error: ")[-_MAX_SAID:]
-    lines = [
-        f"the packages could not be {'found in the cache' if offline else 'fetched'}: {text}",
-        *dict.fromkeys(refused),
-    ]
+    lines = [f"the packages could not be fetched: {text}", *dict.fromkeys(refused)]
     return "\n".join(lines)[: 2 * _MAX_SAID]
 
 
