@@ -15,8 +15,8 @@ import { call, parse, stringify } from "./originals.ts";
 import { thrown, toJson } from "./thrown.ts";
 import { furnish } from "./world.ts";
 
-/** Set by the build: modules that come with the package, by specifier. */
-declare const MODULES: Record<string, string>;
+/** Set by the build: React, as source text, and what of it can be imported. */
+declare const REACT: [string, string[]];
 
 const RUN = 0x52, ANSWER = 0x41, CLOSE = 0x5a;
 const READY = 0x72, CALL = 0x63, DONE = 0x64;
@@ -206,7 +206,7 @@ async function serve(): Promise<void> {
 }
 
 furnish();
-provide(MODULES);
+provide(...REACT);
 // The host counts a worker in when it has said this.
 writer.begin(READY);
 writer.send();
