@@ -3,7 +3,7 @@
 import { Readable, Writable } from "node:stream";
 import process from "node:process";
 import { say, stderr, stdout } from "./output.ts";
-import { defineProperty } from "./originals.ts";
+import { call, defineProperty } from "./originals.ts";
 
 // deno-lint-ignore no-explicit-any
 type Any = any;
@@ -66,13 +66,38 @@ function lazily(target: object, name: string, make: () => Any): void {
   });
 }
 
+/** Stacks without our own frames. */
+function cleanStacks(): void {
+  const own = import.meta.url, path = own.slice("file://".length); // Deno says either (seen with 2.9.8)
+  (Error as Any).prepareStackTrace = (error: Any, sites: Any[]) => {
+    let text = "Error";
+    try {
+      text = errorToText(error);
+    } catch {
+      // a name or a message that throws when it is read
+    }
+    for (let i = 0; i < sites.length; i++) {
+      const file = sites[i].getFileName();
+      if (file !== own && file !== path) text += `\n    at ${sites[i]}`;
+    }
+    return text;
+  };
+}
+
+const errorToText: (error: Any) => string = ((method) => (error: Any) => call(method, error, []))(
+  Error.prototype.toString,
+);
+
 export function furnish(): void {
+  cleanStacks();
   const console = new internal.Console((text: string, level: number) => say(text, level > 1));
   const known = globalThis.console as Any;
   for (const name of Object.keys(console)) known[name] = console[name];
   for (const [name, value] of [["stdin", source], ["stdout", sink(stdout)], ["stderr", sink(stderr)]] as const) {
     defineProperty(Deno, name, { configurable: true, enumerable: true, writable: true, value });
   }
+  // Packages read `process.env.NODE_ENV` and the like; Deno would throw. The environment is empty either way.
+  defineProperty(process, "env", { configurable: true, enumerable: true, writable: true, value: {} });
   lazily(process, "stdout", () => nodeSink(stdout, 1));
   lazily(process, "stderr", () => nodeSink(stderr, 2));
   lazily(process, "stdin", () => Readable.from([]));

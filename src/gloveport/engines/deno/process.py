@@ -47,6 +47,8 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     workspace: bool = False
     """It has a directory of its own, read-only, where it starts."""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """What it sees under a neutral path: that path, and the one here."""
     readable: tuple[str, ...] = ()
     """Further files and directories that it sees, under their own paths."""
 
@@ -109,10 +111,13 @@ def _jailed(
     program: Program, workspace: Workspace | None, sandbox: SandboxMode, memory_bytes: int | None, *, warn: bool
 ) -> Process:
     argv = program.argv
+    mounts = dict(program.mounts)
+    if workspace is not None:
+        mounts[INSIDE] = str(workspace.path)
     jailed = spawn_jailed(
         argv,
-        readable=[argv[0], argv[-1], *program.readable],
-        mounts={} if workspace is None else {INSIDE: str(workspace.path)},
+        readable=[*(path for path in (argv[0], argv[-1]) if path not in mounts.values()), *program.readable],
+        mounts=mounts,
         directory="/" if workspace is None else INSIDE,
         sandbox=sandbox,
         stdio="socket",

@@ -110,8 +110,9 @@ def spawn_jailed(
     The program sees its own file, the shared libraries that it loads, the files and directories of `readable` (all read-only, under the
     paths given), `/dev/null`, `/dev/urandom`, and an empty `/.scratch` of `scratch_bytes` (0: none). It has threads and executable memory;
     no network, no other process, no second program, no environment but `environment` (default: empty). Its stderr is discarded.
-    `mounts` shows further directories, read-only, under other paths than their own (path in the jail → path here); where there is no
-    mount namespace, they are not there. `directory` is where the program starts.
+    `mounts` shows files and directories, read-only, under other paths than their own (path in the jail → path here); words of `argv`
+    that are such a path of here become the one in the jail. Where there is no mount namespace, what is mounted keeps its own path,
+    and directories are not there. `directory` is where the program starts.
     `memory_bytes` bounds its private writable memory. `stdio="socket"` puts one socket on stdin and stdout in place of two pipes.
     `warn=False` keeps quiet about what `sandbox="auto"` leaves out: the caller has said so before.
 

@@ -45,13 +45,13 @@ def main(arguments: list[str]) -> None:
     if control.recv(1) != b"g":
         os._exit(0)
     try:
-        _become(order, stdin, stdout)
+        _become(order, stdin, stdout, mounted=not any(each.layer == "root" for each in entered.missing))
     except OSError as error:
         control.send(b"E" + str(error).encode())
     os._exit(127)
 
 
-def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
+def _become(order: dict[str, Any], stdin: int, stdout: int, *, mounted: bool) -> NoReturn:
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
@@ -67,7 +67,8 @@ def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
         os.chdir(order["directory"])
     except FileNotFoundError:  # it is a mount, and the layer that makes those is missing
         os.chdir("/")
-    argv: list[str] = order["argv"]
+    inside = _inside(order) if mounted else {}
+    argv: list[str] = [inside.get(word, word) for word in order["argv"]]
     os.execve(argv[0], argv, order["environment"])  # noqa: S606  (no shell, on purpose)
 
 
@@ -79,6 +80,12 @@ def _keeper(pid: int, host: int, control: socket.socket) -> NoReturn:
     keep(pid, host)
 
 
+def _inside(order: dict[str, Any]) -> dict[str, str]:
+    """Paths in the jail of what is mounted, by paths outside."""
+    mounts: dict[str, str] = order["mounts"]
+    return {there: here for here, there in mounts.items()}
+
+
 def _profile(order: dict[str, Any]) -> enter.Profile:
     program: str = order["argv"][0]
     loader: str | None = order["loader"]
@@ -86,9 +93,13 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     readable: list[str] = order["readable"]
     mounts: dict[str, str] = order["mounts"]
     scratch: int = order["scratch_bytes"]
-    programs = [program, loader] if loader else [program]
+    inside = _inside(order)
+    programs = [inside.get(program, program)]
+    programs += [loader] if loader else []
     rights = [landlock.Rule(path, landlock.EXECUTE) for path in programs]
+    rights += [landlock.Rule(path, landlock.EXECUTE) for path in {program} - set(programs)]
     rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable, *mounts, _OWN_MAPS)]
+    rights += [landlock.Rule(path, landlock.READ) for path in mounts.values() if os.path.isfile(path)]
     rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in _DEVICES]
     if scratch:
         rights.append(landlock.Rule(SCRATCH, landlock.READ | landlock.WRITE))
@@ -102,14 +113,15 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     ]
     if order["memory_bytes"]:
         limits.append((resource.RLIMIT_DATA, order["memory_bytes"]))
-    shown = dict.fromkeys((*programs, *libraries, *readable, *_DEVICES, _OWN_MAPS))
+    unmounted = (path for path in programs if path not in mounts)
+    shown = dict.fromkeys((*unmounted, *libraries, *readable, *_DEVICES, _OWN_MAPS))
     return enter.Profile(
         "program",
         filters.executed,
         rights=rights,
         readable=tuple(shown),
         mounts=tuple(mounts.items()),
-        links=(("/proc/self/exe", program),),  # programs look here for themselves
+        links=(("/proc/self/exe", programs[0]),),  # programs look here for themselves
         scratch=SCRATCH,
         scratch_bytes=scratch,
         limits=limits,

@@ -17,6 +17,9 @@ __all__ = ("BUNDLE", "Profile")
 
 BUNDLE: Final = Path(__file__).resolve().parents[2] / "_native" / "module.js"
 
+_PROGRAM: Final = "/gloveport"
+"""Where a jailed worker sees its program: stacks and `Deno.execPath()` name no directory of the host."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
@@ -26,8 +29,8 @@ class Profile:
     """V8's old generation, in MiB; `None`: V8's own default."""
     memory_mb: int = 512
     """All private memory beyond the program's own, in MiB."""
-    network: str | None = None
-    """Where the broker is reached; `None`: there is no network."""
+    network: bool = False
+    """It reaches the network, through the broker."""
     cache: str | None = None
     """A directory of packages that is shown, read-only."""
     dom: bool = False
@@ -42,4 +45,10 @@ class Profile:
         v8 = [f"--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}"] if self.heap_mb is not None else []
         flags = [*OFFLINE, f"--seed={secrets.randbits(32)}", f"--allow-read={INSIDE}"]
         flags += [f"--v8-flags={','.join(v8)}"] if v8 else []
-        return Program("a module worker", (str(deno), "run", *flags, str(BUNDLE)), self.memory_mb * MIB, workspace=True)
+        return Program(
+            "a module worker",
+            (str(deno), "run", *flags, str(BUNDLE)),
+            self.memory_mb * MIB,
+            workspace=True,
+            mounts=((f"{_PROGRAM}/deno", str(deno)), (f"{_PROGRAM}/module.js", str(BUNDLE))),
+        )
