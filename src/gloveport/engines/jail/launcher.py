@@ -67,7 +67,7 @@ def _become(order: dict[str, Any], stdin: int, stdout: int, *, mounted: bool) ->
         os.chdir(order["directory"])
     except FileNotFoundError:  # it is a mount, and the layer that makes those is missing
         os.chdir("/")
-    inside = _inside(order) if mounted else {}
+    inside: dict[str, str] = _inside(order) if mounted else {}
     argv: list[str] = [inside.get(word, word) for word in order["argv"]]
     os.execve(argv[0], argv, order["environment"])  # noqa: S606  (no shell, on purpose)
 

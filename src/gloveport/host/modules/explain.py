@@ -124,10 +124,11 @@ def broken() -> Fields:
     return {"ok": False, "error": text, "error_type": "Crashed", "exit_reason": "crashed"}
 
 
-def ended(status: int, memory_mb: int) -> Fields:
+def ended(status: int, heap_mb: int | None, memory_mb: int) -> Fields:
     """The worker ended by itself, with that status (128 + n for signal n)."""
     if status in _MEMORY:
-        text = f"OutOfMemory: the code needed more memory than it may have ({memory_mb} MiB of heap). {_LOST}"
+        heap = f"{heap_mb} MiB of heap, " if heap_mb is not None else ""
+        text = f"OutOfMemory: the code needed more memory than it may have ({heap}{memory_mb} MiB in all). {_LOST}"
         return {"ok": False, "error": text, "error_type": "OutOfMemory", "exit_reason": "memory", "exit_code": status}
     if status in _FATAL:
         text = f"Crashed: the engine ended abnormally (out of memory, abort(), or a value beyond its limits). {_LOST}"

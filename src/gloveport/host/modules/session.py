@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -24,7 +25,9 @@ from ...errors import (
     TypeScriptSandboxUnavailableError,
 )
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
+from .calls import bridge_of
 from .explain import compile_failure
+from .inputs import encoded_inputs
 from .result import ModuleResult
 from .running import ModuleRun, Request
 
@@ -93,7 +96,9 @@ class TypeScriptSandboxSession:
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
         self._entering = False
+        self._id = secrets.token_hex(8)
         self._number = 0
+        self._spent = False  # the worker is of no more use
         self._dirty = False  # a call may have left state in the worker
         self._lost = False  # and that state is gone
 
@@ -118,7 +123,7 @@ class TypeScriptSandboxSession:
             raise TypeScriptSandboxError("the session is open already: enter it once, and use it until it is closed")
         self._entering = True
         try:
-            self._worker = await self._take()
+            self._worker, self._spent = await self._take(), False
             self._lock = anyio.Lock()
         finally:
             self._entering = False
@@ -159,7 +164,7 @@ class TypeScriptSandboxSession:
         if self._lock is None:  # closed meanwhile
             worker.close()
             raise TypeScriptSandboxError("the session was closed")
-        self._worker = worker
+        self._worker, self._spent = worker, False
         return worker
 
     def _turn(self) -> anyio.Lock:
@@ -190,7 +195,7 @@ class TypeScriptSandboxSession:
             inputs: JSON data by name: the argument of the exported function, or variables of a script.
             timeout: seconds for the run, without waiting for other calls (default 30).
             max_output_bytes: of the value as JSON, and of stdout and stderr each (default 50 KiB).
-            tools: functions for the code, as for sessions: `await tools.name(argument)`.
+            tools: functions for the code, as for sessions: `await tools.name(argument)`. Calls overlap; waiting for them counts.
             on_event: called with a `ConsoleOutput` for every line as it is printed.
 
         Raises `TypeScriptSandboxError` when the session is closed or busy, `TypeScriptSandboxUnavailableError` when no worker starts,
@@ -200,7 +205,8 @@ class TypeScriptSandboxSession:
             raise TypeError(f"the code must be a string, not {type(source).__name__}")
         _check_timeout(timeout)
         check_count("max_output_bytes", max_output_bytes, least=16, most=48 * 1024 * 1024)
-        request = Request(source, inputs, timeout, max_output_bytes, tools, on_event)
+        given = None if inputs is None else encoded_inputs(inputs)
+        request = Request(source, given, timeout, max_output_bytes, bridge_of(tools), on_event)
         self._turn()
         try:
             compiled = await self._compiled(source)
@@ -237,18 +243,19 @@ class TypeScriptSandboxSession:
         worker = self._worker
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
-        if worker is None or not worker.alive:
-            self._lost = self._lost or self._dirty
+        if worker is None or self._spent or not worker.alive:
+            self._spent = True
             worker = await self._replace()
+            self._lost = self._dirty
         lost, self._lost, self._dirty = self._lost, False, True
         self._number += 1
-        run = ModuleRun(worker, request, compiled, self._number, self._profile, lost)
+        run = ModuleRun(worker, request, compiled, self._number, self._profile, lost, self._id)
         try:
             return await run.result()
         finally:
             if run.over:
+                self._spent = True
                 worker.kill()
-                self._lost = True
 
 
 async def _removed(worker: DenoWorker) -> None:
