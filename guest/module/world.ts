@@ -96,8 +96,13 @@ export function furnish(): void {
   for (const [name, value] of [["stdin", source], ["stdout", sink(stdout)], ["stderr", sink(stderr)]] as const) {
     defineProperty(Deno, name, { configurable: true, enumerable: true, writable: true, value });
   }
-  // Packages read `process.env.NODE_ENV` and the like; Deno would throw. The environment is empty either way.
-  defineProperty(process, "env", { configurable: true, enumerable: true, writable: true, value: {} });
+  // The words of the command line are the names of the variables that the application grants.
+  const granted = Deno.args, env: Record<string, string | undefined> = {};
+  for (const name of granted) if (Deno.env.has(name)) env[name] = Deno.env.get(name);
+  defineProperty(Deno, "args", { configurable: true, enumerable: true, writable: true, value: [] });
+  process.argv.length = 2;
+  // Packages read `process.env.NODE_ENV` and the like; Deno would throw. 
+  defineProperty(process, "env", { configurable: true, enumerable: true, writable: true, value: env });
   lazily(process, "stdout", () => nodeSink(stdout, 1));
   lazily(process, "stderr", () => nodeSink(stderr, 2));
   lazily(process, "stdin", () => Readable.from([]));

@@ -14,10 +14,13 @@ from .errors import (
 from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
 from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript
+from .permissions import Runtime, RuntimePermissions
 
 __all__ = (
     "RUN_SCRIPT",
     "ModuleResult",
+    "Runtime",
+    "RuntimePermissions",
     "ToolScript",
     "TypeScriptSandboxError",
     "TypeScriptSandboxExecutionError",

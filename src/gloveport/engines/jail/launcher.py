@@ -23,6 +23,8 @@ _DEVICES: Final = ("/dev/null", "/dev/urandom")
 _OWN_MAPS: Final = "/proc/self/maps"
 """The one file of `/proc` that a program keeps, and only its own: the C library finds the main thread's stack there
 (pthread_getattr_np(3)), and Deno's type stripper panics without it at the first `if` of a source (seen with deno 2.9.8)."""
+_MAX_FILE: Final = 1024 * 1024 * 1024
+"""Bytes of one file that a program may write."""
 _ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
 
 
@@ -68,7 +70,8 @@ def _become(order: dict[str, Any], stdin: int, stdout: int, *, mounted: bool) ->
     except FileNotFoundError:  # it is a mount, and the layer that makes those is missing
         os.chdir("/")
     inside: dict[str, str] = _inside(order) if mounted else {}
-    argv: list[str] = [inside.get(word, word) for word in order["argv"]]
+    words: list[str] = order["argv"]
+    argv = [inside.get(word, word) for word in words]
     os.execve(argv[0], argv, order["environment"])  # noqa: S606  (no shell, on purpose)
 
 
@@ -92,6 +95,7 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     libraries: list[str] = order["libraries"]
     readable: list[str] = order["readable"]
     mounts: dict[str, str] = order["mounts"]
+    writable: dict[str, str] = order["writable"]
     scratch: int = order["scratch_bytes"]
     inside = _inside(order)
     programs = [inside.get(program, program)]
@@ -101,11 +105,12 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
     rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable, *mounts, _OWN_MAPS)]
     rights += [landlock.Rule(path, landlock.READ) for path in mounts.values() if os.path.isfile(path)]
     rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in _DEVICES]
+    rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in writable]
     if scratch:
         rights.append(landlock.Rule(SCRATCH, landlock.READ | landlock.WRITE))
     limits = [
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, scratch),
+        (resource.RLIMIT_FSIZE, max(scratch, _MAX_FILE if writable else 0)),
         (resource.RLIMIT_NOFILE, 256),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
@@ -121,6 +126,7 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
         rights=rights,
         readable=tuple(shown),
         mounts=tuple(mounts.items()),
+        writable=tuple(writable.items()),
         links=(("/proc/self/exe", programs[0]),),  # programs look here for themselves
         scratch=SCRATCH,
         scratch_bytes=scratch,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 from pathlib import Path
 from typing import Final
 
 from ...errors import EngineUnavailableError
+from ...permissions import RuntimePermissions
 from ...policy import MIB
-from ..deno.process import BASE_HEAP, OFFLINE, Program
+from ..deno.process import BASE_HEAP, ENVIRONMENT, OFFLINE, Program
 from ..deno.workspace import INSIDE
 from ..toolbox.process import program
 
@@ -34,6 +36,7 @@ class Profile:
     cache: str | None = None
     """A directory of packages that is shown, read-only."""
     dom: bool = False
+    permissions: RuntimePermissions = dataclasses.field(default_factory=RuntimePermissions)
 
     def program(self) -> Program:
         """What is started. Raises `EngineUnavailableError` when a part is missing."""
@@ -42,13 +45,32 @@ class Profile:
             raise EngineUnavailableError(
                 "the guest of modules is not built: reinstall gloveport from its source or wheel"
             )
-        v8 = [f"--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}"] if self.heap_mb is not None else []
-        flags = [*OFFLINE, f"--seed={secrets.randbits(32)}", f"--allow-read={INSIDE}"]
-        flags += [f"--v8-flags={','.join(v8)}"] if v8 else []
+        granted = self.permissions
+        flags = [*OFFLINE, f"--seed={secrets.randbits(32)}"]
+        if self.heap_mb is not None:
+            flags.append(f"--v8-flags=--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}")
+        flags.append(f"--allow-read={','.join((INSIDE, *granted.allow_read, *granted.allow_write))}")
+        for kind in ("write", "env", "sys"):
+            words: tuple[str, ...] = getattr(granted, f"allow_{kind}")
+            flags += [f"--allow-{kind}={','.join(words)}"] if words else []
         return Program(
             "a module worker",
-            (str(deno), "run", *flags, str(BUNDLE)),
+            (str(deno), "run", *flags, str(BUNDLE), *granted.allow_env),
             self.memory_mb * MIB,
+            environment={**ENVIRONMENT, **{n: os.environ[n] for n in granted.allow_env if n in os.environ}},
             workspace=True,
-            mounts=((f"{_PROGRAM}/deno", str(deno)), (f"{_PROGRAM}/module.js", str(BUNDLE))),
+            mounts=(
+                (f"{_PROGRAM}/deno", str(deno)),
+                (f"{_PROGRAM}/module.js", str(BUNDLE)),
+                *_found("allow_read", granted.allow_read),
+            ),
+            writable=_found("allow_write", granted.allow_write),
         )
+
+
+def _found(option: str, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Each path with the one that it really is: mounts do not follow symbolic links."""
+    for path in paths:
+        if not (os.path.isdir(path) if option == "allow_write" else os.path.exists(path)):
+            raise EngineUnavailableError(f"`{option}`: {path} does not exist, or is no directory")
+    return tuple((path, os.path.realpath(path)) for path in paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ _STANDARD: Final = frozenset(
         *("AggregateError", "SuppressedError", "DOMException", "NotCapable", "NotFound", "PermissionDenied"),
     )
 )
+_FLAG: Final = re.compile(r", run again with the --allow-[a-z]+ flag")
+"""What Deno 2.9.8 says to people at a terminal."""
 _MAX_TEXT: Final = 6000
 _SOURCE_LINE: Final = 160
 _MEMORY: Final = frozenset({128 + signal.SIGTRAP})
@@ -94,9 +97,7 @@ def thrown(error: Thrown, compiled: CompiledModule, number: int, source: str) ->
     known = _KINDS.get(error.kind)
     name = error.name if error.name in _STANDARD else "Error"
     error_type, reason = known or (name, "threw")
-    head = (
-        f"{error_type}: {error.message}" if known else f"{error.name}: {error.message}" if error.name else error.message
-    )
+    head = f"{error_type}: {message}" if known else f"{error.name}: {message}" if error.name else message
     stack = "".join(f"\n    {text}" for text in texts) if len(texts) > 1 else ""
     return {
         "ok": False,

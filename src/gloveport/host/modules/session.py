@@ -24,6 +24,7 @@ from ...errors import (
     TypeScriptSandboxTimeoutError,
     TypeScriptSandboxUnavailableError,
 )
+from ...permissions import Runtime
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
 from .calls import bridge_of
 from .explain import compile_failure
@@ -50,6 +51,7 @@ class TypeScriptSandboxSession:
         allow_network: `True` for every public host, or rules (default: no network).
         enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
         max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
+        runtime: instead of all of these, what the application grants in detail.
         max_memory_mb: all private memory of the process beyond what it takes by itself, in MiB (default 512).
         sandbox: `"require"` (default) refuses to start without the whole jail, `"auto"` warns, `"off"` has none.
         busy: what an overlapping call does: `"queue"` (default) waits, `"error"` raises `TypeScriptSandboxError`.
@@ -65,7 +67,7 @@ class TypeScriptSandboxSession:
         enable_rendering: bool = False,
         plugins: Sequence[str] = (),
         max_old_generation_size_mb: int | None = 128,
-        runtime: Any = None,
+        runtime: Runtime | None = None,
         max_memory_mb: int = 512,
         sandbox: SandboxMode = "require",
         busy: Literal["queue", "error"] = "queue",
@@ -79,20 +81,39 @@ class TypeScriptSandboxSession:
             ("allow_package_imports", allow_package_imports),
             ("allow_network", allow_network),
             ("enable_rendering", enable_rendering),
-            ("runtime", runtime),
         ):
             if value:
                 raise TypeScriptSandboxUnavailableError(f"`{name}` is not available yet")
-        if max_old_generation_size_mb is not None:
-            check_count("max_old_generation_size_mb", max_old_generation_size_mb, least=16, most=4096)
-        check_count("max_memory_mb", max_memory_mb, least=64, most=65536)
-        if sandbox not in ("require", "auto", "off"):
-            raise ValueError(f"`sandbox` must be 'require', 'auto' or 'off', not {sandbox!r}")
+        owned = {
+            "allow_package_imports": allow_package_imports is not False,
+            "allow_network": allow_network is not False,
+            "enable_rendering": enable_rendering,
+            "max_old_generation_size_mb": max_old_generation_size_mb != 128,
+            "max_memory_mb": max_memory_mb != 512,
+            "sandbox": sandbox != "require",
+        }
+        if runtime is None:
+            runtime = Runtime(
+                max_old_generation_size_mb=max_old_generation_size_mb, max_memory_mb=max_memory_mb, sandbox=sandbox
+            )
+        elif not isinstance(runtime, Runtime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`runtime` must be a `Runtime`, not {runtime!r}")
+        elif any(owned.values()):
+            clash = next(name for name, given in owned.items() if given)
+            raise ValueError(
+                f"`{clash}` cannot be given beside `runtime`: set it on the `Runtime`, or leave `runtime` out"
+            )
+        if runtime.permissions.allow_net is not None:
+            raise TypeScriptSandboxUnavailableError("`allow_net` is not available yet")
         if busy not in ("queue", "error"):
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
-        self._sandbox: SandboxMode = sandbox
+        self._sandbox: SandboxMode = runtime.sandbox
         self._busy = busy
-        self._profile = Profile(heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb)
+        self._profile = Profile(
+            heap_mb=runtime.max_old_generation_size_mb,
+            memory_mb=runtime.max_memory_mb,
+            permissions=runtime.permissions,
+        )
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
         self._entering = False
