@@ -97,6 +97,7 @@ def thrown(error: Thrown, compiled: CompiledModule, number: int, source: str) ->
     known = _KINDS.get(error.kind)
     name = error.name if error.name in _STANDARD else "Error"
     error_type, reason = known or (name, "threw")
+    message = _FLAG.sub(": this sandbox does not grant it", error.message)
     head = f"{error_type}: {message}" if known else f"{error.name}: {message}" if error.name else message
     stack = "".join(f"\n    {text}" for text in texts) if len(texts) > 1 else ""
     return {
