@@ -36,9 +36,17 @@ async function native(url: string, attributes?: Record<string, string>): Promise
   let module = loaded.get(key);
   if (module) return module;
   const namespace = await (attributes?.type ? import(url, { with: attributes }) : import(url));
-  module = await synthetic(namespace, url);
+  // Of a builtin, what its default export has: some of that is ours.
+  const whole = url.startsWith("node:") && typeof namespace.default === "object" ? namespace.default : {};
+  module = await synthetic({ ...namespace, ...pick(whole, keys(namespace)) }, url);
   loaded.set(key, module);
   return module;
+}
+
+function pick(whole: Any, names: string[]): Any {
+  const picked: Any = {};
+  for (let i = 0; i < names.length; i++) if (names[i] !== "default" && names[i] in whole) picked[names[i]] = whole[names[i]];
+  return picked;
 }
 
 async function synthetic(namespace: Any, identifier: string): Promise<Any> {

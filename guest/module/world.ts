@@ -1,6 +1,7 @@
 /** What a module finds around it: standard streams that are the run's, not the process's. */
 
 import { Readable, Writable } from "node:stream";
+import fs from "node:fs";
 import process from "node:process";
 import { say, stderr, stdout } from "./output.ts";
 import { call, defineProperty } from "./originals.ts";
@@ -66,6 +67,26 @@ function lazily(target: object, name: string, make: () => Any): void {
   });
 }
 
+/** `node:fs` on the descriptors 0, 1 and 2, which here are the host's. */
+function divertDescriptors(): void {
+  const files = fs as Any;
+  const { readFileSync, readSync, writeFileSync, writeSync } = files;
+  const given = (chunk: Any) => typeof chunk === "string" ? chunk : decoder().decode(chunk);
+  const print = (fd: number, chunk: Any): number => {
+    const text = given(chunk);
+    (fd === 1 ? stdout : stderr).write(text);
+    return typeof chunk === "string" ? text.length : chunk.byteLength;
+  };
+  const standard = (fd: Any) => fd === 1 || fd === 2;
+  files.writeSync = (fd: Any, chunk: Any, ...rest: Any[]) =>
+    standard(fd) ? print(fd, chunk) : call(writeSync, fs, [fd, chunk, ...rest]);
+  files.writeFileSync = (fd: Any, chunk: Any, ...rest: Any[]) =>
+    standard(fd) ? void print(fd, chunk) : call(writeFileSync, fs, [fd, chunk, ...rest]);
+  files.readSync = (fd: Any, ...rest: Any[]) => fd === 0 ? 0 : call(readSync, fs, [fd, ...rest]);
+  files.readFileSync = (fd: Any, ...rest: Any[]) =>
+    fd === 0 ? (rest.length ? "" : new Uint8Array()) : call(readFileSync, fs, [fd, ...rest]);
+}
+
 /** Stacks without our own frames. */
 function cleanStacks(): void {
   const own = import.meta.url, path = own.slice("file://".length); // Deno says either (seen with 2.9.8)
@@ -90,6 +111,7 @@ const errorToText: (error: Any) => string = ((method) => (error: Any) => call(me
 
 export function furnish(): void {
   cleanStacks();
+  divertDescriptors();
   const console = new internal.Console((text: string, level: number) => say(text, level > 1));
   const known = globalThis.console as Any;
   for (const name of Object.keys(console)) known[name] = console[name];
