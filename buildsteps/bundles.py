@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -34,7 +35,10 @@ def module() -> None:
     """`guest/module` into `_native/module.js`: the program of the workers that run modules."""
     folder = cache.ROOT / "guest" / "module"
     program = bundle(folder / "main.ts", platform="deno", minify=True, root=folder).read_text("utf-8")
-    cache.write(cache.OUTPUT / "module.js", f"const MODULES = {{}};\n{program}".encode())
+    entry = cache.ROOT / "guest" / "react" / "worker.ts"
+    react = bundle(entry, platform="browser", minify=True).read_text("utf-8")
+    parts = re.findall(r'^  "(react[^"]*)":', entry.read_text("utf-8"), re.MULTILINE)
+    cache.write(cache.OUTPUT / "module.js", f"const REACT = {json.dumps([react, parts])};\n{program}".encode())
 
 
 def bootstrap(folder: Path) -> Path:

@@ -99,7 +99,7 @@ export class Encoder {
       const step = this.#path[i];
       path += typeof step === "number" ? `[${step}]` : test(step) ? `.${step}` : `[${stringify(step)}]`;
     }
-    throw new NotJson(`the result is not JSON: ${path.length > 500 ? `…${slice(path, -500)}` : path} is ${what}`);
+    throw new NotJson(`the result is not JSON: ${path.length > 120 ? `…${slice(path, -100)}` : path} is ${what}`);
   }
 
   #text(value: string): void {

@@ -36,29 +36,52 @@ async function native(url: string, attributes?: Record<string, string>): Promise
   let module = loaded.get(key);
   if (module) return module;
   const namespace = await (attributes?.type ? import(url, { with: attributes }) : import(url));
-  const names = keys(namespace);
-  module = new SyntheticModule(names, function (this: Any) {
-    for (let i = 0; i < names.length; i++) this.setExport(names[i], namespace[names[i]]);
-  }, { identifier: url });
-  await module.link(() => {});
-  await module.evaluate();
+  // Of a builtin, what its default export has: some of that is ours.
+  const whole = url.startsWith("node:") && typeof namespace.default === "object" ? namespace.default : {};
+  module = await synthetic({ ...namespace, ...pick(whole, keys(namespace)) }, url);
   loaded.set(key, module);
   return module;
 }
 
-/** Source texts of what comes with the package, by specifier. Linked when they are first wanted. */
-let bundled: Record<string, string> = {};
+function pick(whole: Any, names: string[]): Any {
+  const picked: Any = {};
+  for (let i = 0; i < names.length; i++) if (names[i] !== "default" && names[i] in whole) picked[names[i]] = whole[names[i]];
+  return picked;
+}
 
-export function provide(sources: Record<string, string>): void {
-  bundled = sources;
+async function synthetic(namespace: Any, identifier: string): Promise<Any> {
+  const names = keys(namespace);
+  const module = new SyntheticModule(names, function (this: Any) {
+    for (let i = 0; i < names.length; i++) this.setExport(names[i], namespace[names[i]]);
+  }, { identifier });
+  await module.link(() => {});
+  await module.evaluate();
+  return module;
+}
+
+/** What comes with the package: source text of a module whose default export loads each of its parts, by specifier. */
+let source = "";
+let parts: readonly string[] = [];
+
+export function provide(text: string, specifiers: readonly string[]): void {
+  source = text;
+  parts = specifiers;
+}
+
+let bundle: Promise<Any> | undefined;
+
+async function evaluated(): Promise<Any> {
+  const module = new SourceTextModule(source, { identifier: "npm:react" });
+  await module.link(() => {});
+  await module.evaluate();
+  return module.namespace.default;
 }
 
 async function own(specifier: string): Promise<Any> {
-  let module = loaded.get(specifier);
-  if (module) return module;
-  module = new SourceTextModule(bundled[specifier], { identifier: `npm:${specifier}` });
-  await module.link(own);
-  await module.evaluate();
+  const known = loaded.get(specifier);
+  if (known) return known;
+  const namespace = await (await (bundle ??= evaluated()))[specifier]();
+  const module = await synthetic(namespace, `npm:${specifier}`);
   loaded.set(specifier, module);
   return module;
 }
@@ -67,15 +90,15 @@ function refusal(specifier: string): ImportRefused {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(specifier)?.[1]?.toLowerCase();
   const local = scheme === "file" || /^[./]/.test(specifier);
   if (local) return new ImportRefused(`cannot import "${specifier}": only files of the workspace (${WORKSPACE}) are readable`, specifier);
-  const known = Object.keys(bundled).join(", ");
   const why = packages
     ? "no package of that name is allowed or installed"
     : "package imports are off (allow_package_imports=True allows npm:, jsr: and https: modules)";
-  return new ImportRefused(`cannot import "${specifier}": ${why}. Available: node: modules, ${known}`, specifier);
+  return new ImportRefused(`cannot import "${specifier}": ${why}. Available: node: modules, ${parts.join(", ")}`, specifier);
 }
 
 export async function resolve(specifier: string, attributes?: Record<string, string>): Promise<Any> {
-  if (Object.hasOwn(bundled, specifier)) return await own(specifier);
+  const plain = specifier.replace(/^npm:(?=react)|(?<=^(?:npm:)?react(?:-dom)?)@\^?19(?:\.[\d.]+)?(?=\/|$)/g, "");
+  if (parts.includes(plain)) return await own(plain);
   if (Object.hasOwn(table, specifier)) return await native(table[specifier], attributes);
   if (specifier.startsWith("node:") || BUILTIN.has(specifier)) {
     return await attempt(specifier, specifier.startsWith("node:") ? specifier : `node:${specifier}`);

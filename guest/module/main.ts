@@ -12,12 +12,12 @@ import { readFrame, readFrameAsync, Writer } from "../shared/frames.ts";
 import { allow, ImportRefused, link, provide } from "./linker.ts";
 import { explainNetwork } from "./network.ts";
 import { beginOutput, endOutput, say } from "./output.ts";
-import { call, parse, stringify } from "./originals.ts";
+import { call, keys, parse, slice, stringify, then } from "./originals.ts";
 import { thrown, toJson } from "./thrown.ts";
 import { furnish } from "./world.ts";
 
-/** Set by the build: modules that come with the package, by specifier. */
-declare const MODULES: Record<string, string>;
+/** Set by the build: React, as source text, and what of it can be imported. */
+declare const REACT: [string, string[]];
 
 const RUN = 0x52, ANSWER = 0x41, CLOSE = 0x5a;
 const READY = 0x72, CALL = 0x63, DONE = 0x64;
@@ -40,6 +40,8 @@ interface Run {
 
 const REHEARSALS = 20;
 const { exit } = Deno;
+const { create, defineProperty, freeze } = Object;
+const Later = Promise;
 const decode = ((decoder) => decoder.decode.bind(decoder))(new TextDecoder());
 const writer = new Writer();
 
@@ -81,27 +83,29 @@ interface Waiting {
   failed: (error: Any) => void;
 }
 
-const open = new Map<number, Waiting>();
-let calls = 0;
+const open: Record<number, Waiting> = Object.create(null);
+let calls = 0, waiting = 0;
 let listening: Promise<void> | null = null;
 
 /** Reads answers as long as there are open calls: only then may something come. */
 async function listen(): Promise<void> {
-  while (open.size) {
+  while (waiting) {
     const frame = await readFrameAsync();
     if (frame === null) exit(0);
     if (frame!.kind === CLOSE) {
-      open.clear();
+      for (const id in open) delete open[id];
+      waiting = 0;
       break;
     }
     const { id, ok, value, name, message } = parse(decode(frame!.body));
-    const waiting = open.get(id);
-    open.delete(id);
-    if (ok) waiting?.done(value);
+    const { done, failed } = open[id];
+    delete open[id];
+    waiting -= 1;
+    if (ok) done(value);
     else {
       const error = new Error(message);
       error.name = name;
-      waiting?.failed(error);
+      failed(error);
     }
   }
   listening = null;
@@ -112,13 +116,15 @@ function offer(names: string[] | null, limit: number): void {
     delete (globalThis as Any).tools;
     return;
   }
-  const tools: Any = Object.create(null);
-  for (const name of names) {
+  const tools: Any = create(null);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
     tools[name] = (...args: Any[]) => {
       const json = new Encoder(limit).encode(args);
       const id = ++calls;
-      return new Promise((done, failed) => {
-        open.set(id, { done, failed });
+      return new Later((done, failed) => {
+        open[id] = { done, failed };
+        waiting += 1;
         writer.begin(CALL);
         writer.text(`{"id":${id},"name":${stringify(name)},"args":${json}}`);
         writer.send();
@@ -126,17 +132,22 @@ function offer(names: string[] | null, limit: number): void {
       });
     };
   }
-  Object.defineProperty(globalThis, "tools", { value: Object.freeze(tools), configurable: true, writable: true });
+  defineProperty(globalThis, "tools", { value: freeze(tools), configurable: true, writable: true });
 }
 
 // ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** Opens the last statement of a script that has no other. */
+const RETURN = ";return(";
+
 /** A script is the body of a function inside of one that has the inputs as its parameters: it may declare the same names. */
 function wrapped({ kind, code, head, inputs }: Run): [string, number] {
   if (kind === "module") return [code, 0];
-  const comma = head.lastIndexOf(";return(");
-  const [imports, first] = comma >= 0 ? [head.slice(0, comma), head.slice(comma)] : [head, ""];
-  const names = inputs ? Object.keys(inputs).join(",") : "";
+  const first = slice(head, -RETURN.length) === RETURN ? RETURN : "";
+  const imports = slice(head, 0, head.length - first.length);
+  const given = inputs ? keys(inputs) : [];
+  let names = "";
+  for (let i = 0; i < given.length; i++) names += `${given[i]},`;
   return [`${imports};export default async({${names}})=>await(async function(){${first}\n${code}\n})();`, -1];
 }
 
@@ -174,27 +185,28 @@ function failure(error: Any): string {
     ? error.kind
     : "threw";
   const json = toJson(thrown(error, kind));
-  return error instanceof ImportRefused ? `${json.slice(0, -1)},"specifier":${stringify(error.specifier)}}` : json;
+  return error instanceof ImportRefused ? `${slice(json, 0, -1)},"specifier":${stringify(error.specifier)}}` : json;
 }
 
 async function perform(run: Run): Promise<void> {
   beginOutput(run.output);
   offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
   allow(run.resolve, run.packages);
-  const never = new Promise<never>((_, fail) => {
-    stuck = () => fail(new Fault("stuck", "the promise can never resolve: nothing that could settle it is left"));
-  });
   let json: string;
   try {
-    json = `{"ok":true,"value":${await Promise.race([value(run), never])}`;
+    const given = await new Later<string>((done, failed) => {
+      then(value(run), done, failed);
+      stuck = () => failed(new Fault("stuck", "the promise can never resolve: nothing that could settle it is left"));
+    });
+    json = `{"ok":true,"value":${given}`;
   } catch (error) {
     json = `{"ok":false,"error":${failure(error)}`;
   }
   stuck = null;
-  await new Promise((resolve) => setImmediate(resolve)); // rejections that nobody handles are told after the microtasks
+  await new Later((resolve) => void setImmediate(resolve)); // rejections that nobody handles are told after the microtasks
   endOutput();
   writer.begin(DONE);
-  writer.text(`${json},"open":${open.size}}`);
+  writer.text(`${json},"open":${waiting}}`);
   writer.send();
   if (listening) await listening; // the host closes what is open
 }
@@ -228,7 +240,7 @@ function forgetEnvironment(): void {
 forgetEnvironment();
 furnish();
 if (Deno.permissions.querySync({ name: "net" }).state === "granted") explainNetwork();
-provide(MODULES);
+provide(...REACT);
 await rehearse();
 // The host counts a worker in when it has said this.
 writer.begin(READY);

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
+    from .permissions import Runtime, RuntimePermissions
     from .policy import NetworkRule, NetworkRules
     from .tools.catalog import ToolCatalog
     from .tools.prompt import describe_tools
@@ -101,6 +102,8 @@ _HOMES = {
     "TypeScriptSandboxSession": "host.modules.session",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
+    "Runtime": "permissions",
+    "RuntimePermissions": "permissions",
     "NetworkRule": "policy",
     "NetworkRules": "policy",
     "describe_tools": "tools.prompt",
@@ -170,7 +173,9 @@ __all__ = (
     "RunCancelled",
     "RunDenied",
     "RunError",
+    "Runtime",
     "RuntimeConfig",
+    "RuntimePermissions",
     "RuntimeTimeout",
     "SandboxUnavailableError",
     "SandboxWarning",

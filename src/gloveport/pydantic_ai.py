@@ -14,10 +14,14 @@ from .errors import (
 from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
 from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript, TypeScriptSandbox
+from .permissions import Packages, Runtime, RuntimePermissions
 
 __all__ = (
     "RUN_SCRIPT",
     "ModuleResult",
+    "Packages",
+    "Runtime",
+    "RuntimePermissions",
     "ToolScript",
     "TypeScriptSandbox",
     "TypeScriptSandboxError",

@@ -42,12 +42,16 @@ class Program:
     what: str
     """For messages, with an article."""
     argv: tuple[str, ...]
-    """Its first word and its last one, the bundle, are files that it reads."""
+    """Files in it are read by it: its first word, and those of `readable` and `mounts`."""
     memory: int
     """Bytes of private memory beyond what the program takes by itself."""
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     workspace: bool = False
     """It has a directory of its own, read-only, where it starts."""
+    mounts: tuple[tuple[str, str], ...] = ()
+    """What it sees under a neutral path: that path, and the one here."""
+    writable: tuple[tuple[str, str], ...] = ()
+    """The same for directories that it may write."""
     readable: tuple[str, ...] = ()
     """Further files and directories that it sees, under their own paths."""
     network: bool = False
@@ -114,10 +118,14 @@ def _jailed(
     program: Program, workspace: Workspace | None, sandbox: SandboxMode, memory_bytes: int | None, *, warn: bool
 ) -> Process:
     argv = program.argv
+    mounts = dict(program.mounts)
+    if workspace is not None:
+        mounts[INSIDE] = str(workspace.path)
     jailed = spawn_jailed(
         argv,
-        readable=[argv[0], argv[-1], *program.readable],
-        mounts={} if workspace is None else {INSIDE: str(workspace.path)},
+        readable=program.readable,
+        mounts=mounts,
+        writable=dict(program.writable),
         directory="/" if workspace is None else INSIDE,
         sandbox=sandbox,
         stdio="socket",

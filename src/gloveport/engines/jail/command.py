@@ -103,6 +103,7 @@ def spawn_jailed(
     *,
     readable: Sequence[str | os.PathLike[str]] = (),
     mounts: Mapping[str, str] | None = None,
+    writable: Mapping[str, str] | None = None,
     directory: str = "/",
     sandbox: Sandbox = "require",
     stdio: Literal["pipe", "socket"] = "pipe",
@@ -117,8 +118,9 @@ def spawn_jailed(
     The program sees its own file, the shared libraries that it loads, the files and directories of `readable` (all read-only, under the
     paths given), `/dev/null`, `/dev/urandom`, and an empty `/.scratch` of `scratch_bytes` (0: none). It has threads and executable memory;
     no network, no other process, no second program, no environment but `environment` (default: empty). Its stderr is discarded.
-    `mounts` shows further directories, read-only, under other paths than their own (path in the jail → path here); where there is no
-    mount namespace, they are not there. `directory` is where the program starts.
+    `mounts` shows files and directories, read-only, under other paths than their own (path in the jail → path here); words of `argv`
+    that are such a path of here become the one in the jail. Where there is no mount namespace, what is mounted keeps its own path,
+    and directories are not there. `writable` is the same for directories that the program may write. `directory` is where it starts.
     `memory_bytes` bounds its private writable memory. `stdio="socket"` puts one socket on stdin and stdout in place of two pipes.
     `network=True` gives it TCP and UDP sockets in a network that ends at the host's: `JailedProcess.network` are the sockets where
     its connections to any address, and its questions to a name server, arrive. Until the host listens they are refused. Without a
@@ -131,7 +133,8 @@ def spawn_jailed(
     program = os.path.abspath(words[0])
     shown = [os.path.abspath(_path(path)) for path in readable]
     mounted = dict(mounts or {})
-    for path in (program, *shown, *mounted.values()):
+    written = dict(writable or {})
+    for path in (program, *shown, *mounted.values(), *written.values()):
         if not os.path.exists(path):
             raise EngineUnavailableError(f"{path} does not exist")
     loader, needed = libraries(program)
@@ -139,6 +142,7 @@ def spawn_jailed(
         "argv": [program, *words[1:]],
         "readable": shown,
         "mounts": mounted,
+        "writable": written,
         "directory": directory,
         "loader": loader,
         "libraries": needed,

@@ -30,7 +30,9 @@ class Profile(NamedTuple):
     readable: Sequence[str] = ()
     """Absolute paths (no symbolic links in them) of files or directories that appear, read-only, in the new root."""
     mounts: Sequence[tuple[str, str]] = ()
-    """Directories that appear, read-only, under another path: that path, and their own."""
+    """Files and directories that appear, read-only, under another path: that path, and their own."""
+    writable: Sequence[tuple[str, str]] = ()
+    """The same for directories that can be written."""
     links: Sequence[tuple[str, str]] = ()
     scratch: str = ""
     """Path, below the root, of an empty private directory; none when `scratch_bytes` is 0."""
@@ -216,9 +218,11 @@ class _Entry:
             raise OSError(_EPERM, "it needs the mount namespace")
         profile = self.profile
         trees = [namespaces.clone_tree(path) for path in profile.readable]
-        trees += [namespaces.clone_tree(source)._replace(target=target) for target, source in profile.mounts]
+        for mounts, writable in ((profile.mounts, False), (profile.writable, True)):
+            trees += [namespaces.clone_tree(path, writable=writable)._replace(target=target) for target, path in mounts]
         namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes, profile.files)
-        made = (*profile.readable, *(path for path, _ in (*profile.mounts, *profile.links, *profile.files)))
+        others = (*profile.mounts, *profile.writable, *profile.links, *profile.files)
+        made = (*profile.readable, *(path for path, _ in others))
         expected = {path.split("/")[1] for path in made}
         expected |= {profile.scratch.lstrip("/")} if profile.scratch_bytes else set[str]()
         if set(os.listdir("/")) != expected:

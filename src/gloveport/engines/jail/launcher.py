@@ -23,6 +23,8 @@ _DEVICES: Final = ("/dev/null", "/dev/urandom")
 _OWN_MAPS: Final = "/proc/self/maps"
 """The one file of `/proc` that a program keeps, and only its own: the C library finds the main thread's stack there
 (pthread_getattr_np(3)), and Deno's type stripper panics without it at the first `if` of a source (seen with deno 2.9.8)."""
+_MAX_FILE: Final = 1024 * 1024 * 1024
+"""Bytes of one file that a program may write."""
 _ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
 
 
@@ -48,7 +50,7 @@ def main(arguments: list[str]) -> None:
     if control.recv(1) != b"g":
         os._exit(0)
     try:
-        _become(order, stdin, stdout)
+        _become(order, stdin, stdout, mounted=not any(each.layer == "root" for each in entered.missing))
     except OSError as error:
         control.send(b"E" + str(error).encode())
     os._exit(127)
@@ -76,7 +78,7 @@ class _WayOut:
         self.sockets.close()
 
 
-def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
+def _become(order: dict[str, Any], stdin: int, stdout: int, *, mounted: bool) -> NoReturn:
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
@@ -92,7 +94,9 @@ def _become(order: dict[str, Any], stdin: int, stdout: int) -> NoReturn:
         os.chdir(order["directory"])
     except FileNotFoundError:  # it is a mount, and the layer that makes those is missing
         os.chdir("/")
-    argv: list[str] = order["argv"]
+    inside: dict[str, str] = _inside(order) if mounted else {}
+    words: list[str] = order["argv"]
+    argv = [inside.get(word, word) for word in words]
     os.execve(argv[0], argv, order["environment"])  # noqa: S606  (no shell, on purpose)
 
 
@@ -104,22 +108,34 @@ def _keeper(pid: int, host: int, control: socket.socket) -> NoReturn:
     keep(pid, host)
 
 
+def _inside(order: dict[str, Any]) -> dict[str, str]:
+    """Paths in the jail of what is mounted, by paths outside."""
+    mounts: dict[str, str] = order["mounts"]
+    return {there: here for here, there in mounts.items()}
+
+
 def _profile(order: dict[str, Any], way_out: _WayOut) -> enter.Profile:
     program: str = order["argv"][0]
     loader: str | None = order["loader"]
     libraries: list[str] = order["libraries"]
     readable: list[str] = order["readable"]
     mounts: dict[str, str] = order["mounts"]
+    writable: dict[str, str] = order["writable"]
     scratch: int = order["scratch_bytes"]
-    programs = [program, loader] if loader else [program]
+    inside = _inside(order)
+    programs = [inside.get(program, program)]
+    programs += [loader] if loader else []
     rights = [landlock.Rule(path, landlock.EXECUTE) for path in programs]
+    rights += [landlock.Rule(path, landlock.EXECUTE) for path in {program} - set(programs)]
     rights += [landlock.Rule(path, landlock.READ) for path in (*libraries, *readable, *mounts, _OWN_MAPS)]
+    rights += [landlock.Rule(path, landlock.READ) for path in mounts.values() if os.path.isfile(path)]
     rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in _DEVICES]
+    rights += [landlock.Rule(path, landlock.READ | landlock.WRITE) for path in writable]
     if scratch:
         rights.append(landlock.Rule(SCRATCH, landlock.READ | landlock.WRITE))
     limits = [
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, scratch),
+        (resource.RLIMIT_FSIZE, max(scratch, _MAX_FILE if writable else 0)),
         (resource.RLIMIT_NOFILE, 256),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
@@ -129,14 +145,16 @@ def _profile(order: dict[str, Any], way_out: _WayOut) -> enter.Profile:
         limits.append((resource.RLIMIT_DATA, order["memory_bytes"]))
     files = network.FILES if order["network"] else ()
     rights += [landlock.Rule(path, landlock.READ) for path, _ in files]
-    shown = dict.fromkeys((*programs, *libraries, *readable, *_DEVICES, _OWN_MAPS))
+    unmounted = (path for path in programs if path not in mounts)
+    shown = dict.fromkeys((*unmounted, *libraries, *readable, *_DEVICES, _OWN_MAPS))
     return enter.Profile(
         "program",
         filters.connected if order["network"] else filters.executed,
         rights=rights,
         readable=tuple(shown),
         mounts=tuple(mounts.items()),
-        links=(("/proc/self/exe", program),),  # programs look here for themselves
+        writable=tuple(writable.items()),
+        links=(("/proc/self/exe", programs[0]),),  # programs look here for themselves
         scratch=SCRATCH,
         scratch_bytes=scratch,
         limits=limits,

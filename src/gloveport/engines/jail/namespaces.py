@@ -49,7 +49,7 @@ _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _MNT_DETACH: Final = 2
 _AT_FDCWD: Final = -100
 _AT_EMPTY_PATH: Final = 0x1000
-_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
 
 _STAGES: Final = ("/proc", "/dev", "/sys", "/usr", "/var")
 """Directories that nearly every system has: the new root is mounted over the first one, out of sight of everything else."""
@@ -120,11 +120,13 @@ def drop_capabilities() -> None:
         raise OSError(1, "capabilities are left after dropping all of them")
 
 
-def clone_tree(path: str) -> Tree:
-    """A detached, read-only copy of the mount at `path` (a file or a directory), to be put into a new root. Raises `OSError`."""
+def clone_tree(path: str, *, writable: bool = False) -> Tree:
+    """A detached copy of the mount at `path` (a file or a directory), read-only or without executables and devices, to be put into a
+    new root. Raises `OSError`."""
     flags = 1 | os.O_CLOEXEC  # OPEN_TREE_CLONE
     fd = syscalls.call("open_tree", _AT_FDCWD, os.fsencode(path) + b"\0", flags)
-    attributes = struct.pack("QQQQ", _ATTR_RDONLY | _ATTR_NOSUID, 0, 0, 0)
+    wanted = _ATTR_NOSUID | (_ATTR_NODEV | _ATTR_NOEXEC if writable else _ATTR_RDONLY)
+    attributes = struct.pack("QQQQ", wanted, 0, 0, 0)
     syscalls.call("mount_setattr", fd, b"\0", _AT_EMPTY_PATH, ctypes.create_string_buffer(attributes, 32), 32)
     return Tree(fd, path, os.path.isdir(path))
 

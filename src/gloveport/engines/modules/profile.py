@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 from pathlib import Path
 from typing import Final
 
 from ...errors import EngineUnavailableError
+from ...permissions import RuntimePermissions
 from ...policy import MIB
 from ..deno.authorities import extra_authorities
 from ..deno.process import BASE_HEAP, ENVIRONMENT, OFFLINE, Program
@@ -17,6 +19,9 @@ from ..toolbox.process import program
 __all__ = ("BUNDLE", "Profile")
 
 BUNDLE: Final = Path(__file__).resolve().parents[2] / "_native" / "module.js"
+
+_PROGRAM: Final = "/gloveport"
+"""Where a jailed worker sees its program: stacks and `Deno.execPath()` name no directory of the host."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Profile:
     cache: PackageCache | None = None
     """Packages that it reads."""
     dom: bool = False
+    permissions: RuntimePermissions = dataclasses.field(default_factory=RuntimePermissions)
 
     def program(self) -> Program:
         """What is started. Raises `EngineUnavailableError` when a part is missing."""
@@ -70,31 +76,44 @@ class Profile:
             raise EngineUnavailableError(
                 "the guest of modules is not built: reinstall gloveport from its source or wheel"
             )
-        v8 = [f"--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}"] if self.heap_mb is not None else []
-        cache = self.cache
-        shown = [INSIDE] if cache is None else [INSIDE, *cache.folders]
-        flags = [
-            *(OFFLINE if cache is None else cache.flags),
-            f"--seed={secrets.randbits(32)}",
-            f"--allow-read={','.join(shown)}",
-        ]
-        flags += [f"--v8-flags={','.join(v8)}"] if v8 else []
-        argv = (str(deno), "run", *flags, *(["--allow-net"] if self.network else []), str(BUNDLE))
+        granted, cache = self.permissions, self.cache
+        flags = [*(OFFLINE if cache is None else cache.flags), f"--seed={secrets.randbits(32)}"]
+        if self.heap_mb is not None:
+            flags.append(f"--v8-flags=--max-old-space-size={self.heap_mb + BASE_HEAP // MIB}")
+        shown = (INSIDE, *granted.allow_read, *granted.allow_write, *(cache.folders if cache else ()))
+        flags.append(f"--allow-read={','.join(shown)}")
+        for kind in ("write", "env", "sys"):
+            words: tuple[str, ...] = getattr(granted, f"allow_{kind}")
+            flags += [f"--allow-{kind}={','.join(words)}"] if words else []
+        if self.network:
+            flags.append("--allow-net")
         certificates = extra_authorities() if self.network else None
+        files = (certificates, *(cache.folders if cache else ()), cache.lock if cache else None)
         return Program(
             f"a module worker{' with a network' if self.network else ''}{' with packages' if cache else ''}",
-            argv,
+            (str(deno), "run", *flags, str(BUNDLE), *granted.allow_env),
             self.memory_mb * MIB,
             environment={
                 **ENVIRONMENT,
                 **({"DENO_CERT": certificates} if certificates else {}),
                 **(cache.environment if cache else {}),
+                **{name: os.environ[name] for name in granted.allow_env if name in os.environ},
             },
             workspace=True,
-            readable=tuple(
-                path
-                for path in (certificates, *(cache.folders if cache else ()), cache and cache.lock)
-                if path is not None
-            ),
+            readable=tuple(file for file in files if file is not None),
             network=self.network,
+            mounts=(
+                (f"{_PROGRAM}/deno", str(deno)),
+                (f"{_PROGRAM}/module.js", str(BUNDLE)),
+                *_found("allow_read", granted.allow_read),
+            ),
+            writable=_found("allow_write", granted.allow_write),
         )
+
+
+def _found(option: str, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Each path with the one that it really is: mounts do not follow symbolic links."""
+    for path in paths:
+        if not (os.path.isdir(path) if option == "allow_write" else os.path.exists(path)):
+            raise EngineUnavailableError(f"`{option}`: {path} does not exist, or is no directory")
+    return tuple((path, os.path.realpath(path)) for path in paths)

@@ -35,9 +35,8 @@ def worker_program(max_memory: int, bundle: Path | None = None) -> Program:
     )
     # What the engine seeds by itself is out of a session's reach; V8 also places its code by it, so every worker has another.
     seed = f"--seed={secrets.randbits(32)}"
-    return Program(
-        "a v8 worker", (str(deno), "run", *OFFLINE, seed, f"--v8-flags={','.join(v8)}", str(bundle)), max_memory
-    )
+    argv = (str(deno), "run", *OFFLINE, seed, f"--v8-flags={','.join(v8)}", str(bundle))
+    return Program("a v8 worker", argv, max_memory, readable=(str(deno), str(bundle)))
 
 
 _pools: Final = Pools[tuple[SandboxMode, int]](lambda key: V8Pool(sandbox=key[0], max_memory=key[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ _STANDARD: Final = frozenset(
         *("AggregateError", "SuppressedError", "DOMException", "NotCapable", "NotFound", "PermissionDenied"),
     )
 )
+_FLAG: Final = re.compile(r", run again with the --allow-[a-z]+ flag")
+"""What Deno 2.9.8 says to people at a terminal."""
 _MAX_TEXT: Final = 6000
 _SOURCE_LINE: Final = 160
 _MEMORY: Final = frozenset({128 + signal.SIGTRAP})
@@ -108,9 +111,8 @@ def thrown(error: Thrown, compiled: CompiledModule, number: int, source: str) ->
     known = _KINDS.get(error.kind)
     name = error.name if error.name in _STANDARD else "Error"
     error_type, reason = known or (name, "threw")
-    head = (
-        f"{error_type}: {error.message}" if known else f"{error.name}: {error.message}" if error.name else error.message
-    )
+    message = _FLAG.sub(": this sandbox does not grant it", error.message)
+    head = f"{error_type}: {message}" if known else f"{error.name}: {message}" if error.name else message
     stack = "".join(f"\n    {text}" for text in texts) if len(texts) > 1 else ""
     return {
         "ok": False,
@@ -138,10 +140,11 @@ def broken() -> Fields:
     return {"ok": False, "error": text, "error_type": "Crashed", "exit_reason": "crashed"}
 
 
-def ended(status: int, memory_mb: int) -> Fields:
+def ended(status: int, heap_mb: int | None, memory_mb: int) -> Fields:
     """The worker ended by itself, with that status (128 + n for signal n)."""
     if status in _MEMORY:
-        text = f"OutOfMemory: the code needed more memory than it may have ({memory_mb} MiB of heap). {_LOST}"
+        heap = f"{heap_mb} MiB of heap, " if heap_mb is not None else ""
+        text = f"OutOfMemory: the code needed more memory than it may have ({heap}{memory_mb} MiB in all). {_LOST}"
         return {"ok": False, "error": text, "error_type": "OutOfMemory", "exit_reason": "memory", "exit_code": status}
     if status in _FATAL:
         text = f"Crashed: the engine ended abnormally (out of memory, abort(), or a value beyond its limits). {_LOST}"

@@ -14,13 +14,15 @@ import msgspec
 
 from ...core.outcome import Output
 from ...engines.deno.worker import DenoWorker
-from ...engines.modules.link import DONE, LINE, RUN, TAIL, Done, ModuleLink, Run
+from ...engines.modules.link import CALL, DONE, LINE, RUN, TAIL, Call, Done, ModuleLink, Run
 from ...engines.modules.profile import Profile
 from ...engines.toolbox.compiled import CompiledModule
 from ...errors import ProtocolViolation
 from ...events import ConsoleOutput
-from ...types import json_data
+from ...tools.bridge import ToolBridge
 from ...wire.messages import Log, Tail
+from ...wire.values import decode
+from .calls import ModuleCalls
 from .explain import broken, ended, thrown, too_late
 from .result import ModuleResult
 
@@ -30,8 +32,11 @@ _LARGE: Final = 1 << 19
 """Bytes of a value that are decoded in a thread: less takes a few milliseconds at most."""
 _MOST_LINES: Final = 4
 """How often the bytes that a worker of ours prints at most may come before it is one of ours no more."""
+_LEAST_ARGUMENTS: Final = 1 << 20
+"""Bytes of the arguments of a call that are allowed, however small results have to be."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
+_call = msgspec.json.Decoder(Call)
 _done = msgspec.json.Decoder(Done)
 _tail = msgspec.json.Decoder(Tail)
 _encode = msgspec.json.Encoder().encode
@@ -42,10 +47,11 @@ class Request:
     """What `run_module` was asked."""
 
     source: str
-    inputs: Mapping[str, Any] | None
+    inputs: bytes | None
+    """JSON, an object."""
     timeout: float
     limit: int
-    tools: Any
+    tools: ToolBridge | None
     on_event: Callable[[Any], object] | None
     resolve: Mapping[str, str] | None = None
     """What imports mean; `None`: there are no packages."""
@@ -62,6 +68,7 @@ class ModuleRun:
         number: int,
         profile: Profile,
         lost: bool,
+        session_id: str,
     ) -> None:
         self.over = True
         self._worker = worker
@@ -71,6 +78,7 @@ class ModuleRun:
         self._number = number
         self._profile = profile
         self._lost = lost
+        self._session_id = session_id
         self._output = Output(request.limit)
         self._printed = 0
         self._events = 0
@@ -99,34 +107,33 @@ class ModuleRun:
 
     async def _outcome(self) -> dict[str, Any]:
         link, request = self._link, self._request
-        link.expect(request.limit)
+        link.expect(max(request.limit, _LEAST_ARGUMENTS))
         self._worker.thaw()
         try:
             await link.send(RUN, self._frame())
-            done = await self._followed()
+            done = await self._with_tools(request.tools) if request.tools else await self._followed(None)
             if done is not None:
                 self._worker.freeze()
                 fields = await self._fields(done)
                 self.over = False
                 return fields
-        except ProtocolViolation:  # what it had at its fingertips was not ours any more
+        except ProtocolViolation:  # it is no longer our program that speaks
             return broken()
         except OSError:  # it is gone
             pass
         status = await anyio.to_thread.run_sync(self._worker.status, 2.0)
-        return ended(status, self._profile.heap_mb or self._profile.memory_mb)
+        return ended(status, self._profile.heap_mb, self._profile.memory_mb)
 
     def _frame(self) -> bytes:
         compiled, request = self._compiled, self._request
-        inputs = None if request.inputs is None else msgspec.Raw(_encode(json_data(dict(request.inputs))))
         return _encode(
             Run(
                 number=self._number,
                 kind=compiled.kind,
                 code=compiled.code,
                 head=compiled.head,
-                inputs=inputs,
-                tools=None,
+                inputs=None if request.inputs is None else msgspec.Raw(request.inputs),
+                tools=None if request.tools is None else list(request.tools.specs),
                 limit=request.limit,
                 output=request.limit,
                 resolve=dict(request.resolve or {}),
@@ -134,13 +141,25 @@ class ModuleRun:
             )
         )
 
-    async def _followed(self) -> Done | None:
+    async def _with_tools(self, bridge: ToolBridge) -> Done | None:
+        calls = ModuleCalls(bridge, self._link, self._session_id, self._number)
+        async with calls:
+            done = await self._followed(calls)
+            if done is not None and done.open:
+                await calls.end()
+            return done
+        return None  # pyright: ignore[reportUnreachable]
+
+    async def _followed(self, calls: ModuleCalls | None) -> Done | None:
         """Hears what the worker says until its run is over; `None` when it ended."""
         while (frame := await self._link.receive()) is not None:
             kind, body = frame
             if kind == DONE:
                 self._link.idle()
                 return self._decoded(_done, body[4:])
+            if kind == CALL and calls is not None:
+                await calls.begin(self._decoded(_call, body[4:]))
+                continue
             self._printed += len(body) + 16
             if self._printed > _MOST_LINES * (self._request.limit * 8 + (1 << 20)):
                 raise ProtocolViolation("a worker prints more than its limit")
@@ -180,7 +199,7 @@ class ModuleRun:
 
 
 def _value(raw: bytes) -> Any:
-    return msgspec.json.decode(raw)
+    return decode(raw, 0)
 
 
 def _cpu_seconds(pid: int) -> float:

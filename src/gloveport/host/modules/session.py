@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,11 +29,13 @@ from ...errors import (
     TypeScriptSandboxTimeoutError,
     TypeScriptSandboxUnavailableError,
 )
-from ...permissions import Packages
+from ...permissions import Packages, Runtime
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
 from ..packages.resolver import resolver_for
 from ..packages.specifiers import is_package
+from .calls import bridge_of
 from .explain import compile_failure, package_failure
+from .inputs import encoded_inputs
 from .network import SessionNetwork
 from .result import ModuleResult
 from .running import ModuleRun, Request
@@ -57,6 +60,7 @@ class TypeScriptSandboxSession:
         allow_network: `True` for every public host and port, or rules: `["api.example.com"]`, `NetworkRules` (default: no network).
         enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
         max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
+        runtime: instead of all of these, what the application grants in detail.
         max_memory_mb: all private memory of the process beyond what it takes by itself, in MiB (default 512).
         sandbox: `"require"` (default) refuses to start without the whole jail, `"auto"` warns, `"off"` has none.
         busy: what an overlapping call does: `"queue"` (default) waits, `"error"` raises `TypeScriptSandboxError`.
@@ -72,7 +76,7 @@ class TypeScriptSandboxSession:
         enable_rendering: bool = False,
         plugins: Sequence[str] = (),
         max_old_generation_size_mb: int | None = 128,
-        runtime: Any = None,
+        runtime: Runtime | None = None,
         max_memory_mb: int = 512,
         sandbox: SandboxMode = "require",
         busy: Literal["queue", "error"] = "queue",
@@ -83,36 +87,52 @@ class TypeScriptSandboxSession:
             raise TypeError(f"`allow_package_imports` must be True, False or a Packages, not {allow_package_imports!r}")
         if plugins and not enable_rendering:
             raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")
-        for name, value in (
-            ("enable_rendering", enable_rendering),
-            ("runtime", runtime),
-        ):
+        for name, value in (("enable_rendering", enable_rendering),):
             if value:
                 raise TypeScriptSandboxUnavailableError(f"`{name}` is not available yet")
-        if max_old_generation_size_mb is not None:
-            check_count("max_old_generation_size_mb", max_old_generation_size_mb, least=16, most=4096)
-        check_count("max_memory_mb", max_memory_mb, least=64, most=65536)
-        if sandbox not in ("require", "auto", "off"):
-            raise ValueError(f"`sandbox` must be 'require', 'auto' or 'off', not {sandbox!r}")
+        owned = {
+            "allow_package_imports": allow_package_imports is not False,
+            "allow_network": allow_network is not False,
+            "enable_rendering": enable_rendering,
+            "max_old_generation_size_mb": max_old_generation_size_mb != 128,
+            "max_memory_mb": max_memory_mb != 512,
+            "sandbox": sandbox != "require",
+        }
+        if runtime is None:
+            runtime = Runtime(
+                max_old_generation_size_mb=max_old_generation_size_mb, max_memory_mb=max_memory_mb, sandbox=sandbox
+            )
+        elif not isinstance(runtime, Runtime):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`runtime` must be a `Runtime`, not {runtime!r}")
+        elif any(owned.values()):
+            clash = next(name for name, given in owned.items() if given)
+            raise ValueError(
+                f"`{clash}` cannot be given beside `runtime`: set it on the `Runtime`, or leave `runtime` out"
+            )
         if busy not in ("queue", "error"):
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
-        self._sandbox: SandboxMode = sandbox
+        self._sandbox: SandboxMode = runtime.sandbox
         self._busy = busy
         self._renders = enable_rendering
-        rules = connection_rules(allow_network)
+        rules = connection_rules(
+            allow_network if runtime.permissions.allow_net is None else runtime.permissions.allow_net
+        )
         self._network = None if rules is None else SessionNetwork(rules)
         packages = Packages() if allow_package_imports is True else allow_package_imports or None
         self._packages = None if packages is None else resolver_for(packages)
         self._profile = Profile(
-            heap_mb=max_old_generation_size_mb,
-            memory_mb=max_memory_mb,
+            heap_mb=runtime.max_old_generation_size_mb,
+            memory_mb=runtime.max_memory_mb,
             network=rules is not None,
             cache=None if self._packages is None else self._packages.cache,
+            permissions=runtime.permissions,
         )
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
         self._entering = False
+        self._id = secrets.token_hex(8)
         self._number = 0
+        self._spent = False  # the worker is of no more use
         self._dirty = False  # a call may have left state in the worker
         self._lost = False  # and that state is gone
 
@@ -143,7 +163,7 @@ class TypeScriptSandboxSession:
         self._entering = True
         _start_compiler(self._sandbox)
         try:
-            self._worker = await self._take()
+            self._worker, self._spent = await self._take(), False
             self._lock = anyio.Lock()
         finally:
             self._entering = False
@@ -195,7 +215,7 @@ class TypeScriptSandboxSession:
         if self._lock is None:  # closed meanwhile
             worker.close()
             raise TypeScriptSandboxError("the session was closed")
-        self._worker = worker
+        self._worker, self._spent = worker, False
         return worker
 
     def _turn(self) -> anyio.Lock:
@@ -226,7 +246,7 @@ class TypeScriptSandboxSession:
             inputs: JSON data by name: the argument of the exported function, or variables of a script.
             timeout: seconds for the run, without waiting for other calls (default 30).
             max_output_bytes: of the value as JSON, and of stdout and stderr each (default 50 KiB).
-            tools: functions for the code, as for sessions: `await tools.name(argument)`.
+            tools: functions for the code, as for sessions: `await tools.name(argument)`. Calls overlap; waiting for them counts.
             on_event: called with a `ConsoleOutput` for every line as it is printed.
 
         Raises `TypeScriptSandboxError` when the session is closed or busy, `TypeScriptSandboxUnavailableError` when no worker starts,
@@ -236,7 +256,8 @@ class TypeScriptSandboxSession:
             raise TypeError(f"the code must be a string, not {type(source).__name__}")
         _check_timeout(timeout)
         check_count("max_output_bytes", max_output_bytes, least=16, most=48 * 1024 * 1024)
-        request = Request(source, inputs, timeout, max_output_bytes, tools, on_event)
+        given = None if inputs is None else encoded_inputs(inputs)
+        request = Request(source, given, timeout, max_output_bytes, bridge_of(tools), on_event)
         self._turn()
         try:
             compiled = await self._compiled(source)
@@ -288,20 +309,20 @@ class TypeScriptSandboxSession:
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
         network = self._network
-        # lost: it was killed, and may not have died yet
-        if worker is None or self._lost or not worker.alive or not (network is None or network.alive):
-            self._lost = self._lost or self._dirty
+        if worker is None or self._spent or not worker.alive or not (network is None or network.alive):
+            self._spent = True
             worker = await self._replace()
+            self._lost = self._dirty
         lost, self._lost, self._dirty = self._lost, False, True
         self._number += 1
-        run = ModuleRun(worker, request, compiled, self._number, self._profile, lost)
+        run = ModuleRun(worker, request, compiled, self._number, self._profile, lost, self._id)
         try:
             result = await run.result()
             return result if network is None else await network.noted(result)
         finally:
             if run.over:
+                self._spent = True
                 worker.kill()
-                self._lost = True
 
 
 def _start_compiler(sandbox: SandboxMode) -> None:

@@ -61,7 +61,7 @@ class Resolver:
         try:
             for folder in self.cache.folders:
                 os.makedirs(folder, exist_ok=True)
-                os.chmod(folder, 0o755)  # workers are another user
+                os.chmod(folder, 0o755)  # noqa: S103  # workers are another user
         except OSError as error:
             raise PackageError(f"the cache of packages cannot be used: {error.strerror}") from error
 
