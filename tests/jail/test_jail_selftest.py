@@ -18,8 +18,9 @@ from gloveport.errors import SandboxUnavailableError, SandboxWarning
 ALL = {probe.name for probe in PROBES}
 NAMES = [layer.name for layer in LAYERS]
 
-FOR_ROOT = {"fsopen", "open_tree", "mount", "umount2", "pivot_root", "chroot"}
+FOR_ROOT = {"fsopen", "open_tree", "mount", "umount2", "pivot_root", "chroot", "raw socket", "packet socket"}
 RESTRICTED_SOMEWHERE = {
+    "see a network device",  # a machine without any
     *(
         "bpf",
         "userfaultfd",

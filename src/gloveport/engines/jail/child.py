@@ -62,6 +62,11 @@ class HelperProcess:
             os.close(self._said)
             raise EngineUnavailableError(f"cannot start {executable}: {error}") from error
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def said(self) -> str:
         """The end of what it wrote to stderr before it was ready."""
         size = os.fstat(self._said).st_size

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from gloveport.engines.jail import descriptors
 from gloveport.engines.jail.child import HelperProcess
 from gloveport.engines.jail.libraries import libraries
+from gloveport.engines.jail.network import SPARE_SOCKETS, NetworkSockets, resolver_libraries
 from gloveport.engines.jail.verdict import Sandbox, judge
 from gloveport.errors import EngineUnavailableError
 
@@ -36,6 +37,8 @@ class JailedProcess:
         """A descriptor of the program; -1 after `close`."""
         self.pid = 0
         """Its process id as the host sees it."""
+        self.network: NetworkSockets | None = None
+        """With `network=True`: the sockets of its network, for the host to listen on. Whoever takes them sets this to `None`."""
         _processes.add(self)
 
     def said(self) -> str:
@@ -83,6 +86,9 @@ class JailedProcess:
             for fd in {self.pidfd, self.stdin, self.stdout} - {-1}:
                 os.close(fd)
             self.pidfd = self.stdin = self.stdout = -1
+            if self.network is not None:
+                self.network.close()
+                self.network = None
 
     def __del__(self) -> None:
         if getattr(self, "pidfd", -1) >= 0 and self._owner == os.getpid():
@@ -104,6 +110,7 @@ def spawn_jailed(
     environment: Mapping[str, str] | None = None,
     scratch_bytes: int = 16 * 1024 * 1024,
     memory_bytes: int | None = None,
+    network: bool = False,
     warn: bool = True,
 ) -> JailedProcess:
     """Starts a trusted program in a jail and returns when it was executed.
@@ -115,6 +122,9 @@ def spawn_jailed(
     that are such a path of here become the one in the jail. Where there is no mount namespace, what is mounted keeps its own path,
     and directories are not there. `writable` is the same for directories that the program may write. `directory` is where it starts.
     `memory_bytes` bounds its private writable memory. `stdio="socket"` puts one socket on stdin and stdout in place of two pipes.
+    `network=True` gives it TCP and UDP sockets in a network that ends at the host's: `JailedProcess.network` are the sockets where
+    its connections to any address, and its questions to a name server, arrive. Until the host listens they are refused. Without a
+    network namespace (`sandbox="off"`, or one that is missing under `"auto"`) that is an `EngineUnavailableError`, never another network.
     `warn=False` keeps quiet about what `sandbox="auto"` leaves out: the caller has said so before.
 
     It dies with this process. Raises `SandboxUnavailableError` (under `sandbox="require"`) or `EngineUnavailableError`.
@@ -135,11 +145,13 @@ def spawn_jailed(
         "writable": written,
         "directory": directory,
         "loader": loader,
-        "libraries": needed,
+        "libraries": [*needed, *(resolver_libraries(needed) if network else ())],
         "sandbox": sandbox,
         "environment": dict(environment or {}),
         "scratch_bytes": scratch_bytes,
         "memory_bytes": memory_bytes,
+        "network": network,
+        "watched": True,
         "host": os.getpid(),
     }
     process = _launch(order, stdio)
@@ -189,9 +201,11 @@ def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox, *
     greeting: dict[str, Any] | None = None
     try:
         while process.pidfd < 0 or greeting is None:
-            packet, fds = descriptors.receive(control, 65536, 1)
+            packet, fds = descriptors.receive(control, 65536, SPARE_SOCKETS + 3)
             if packet.startswith(b"P") and len(fds) == 1:
                 process.pid, process.pidfd = int(packet[1:]), fds[0]
+            elif packet[:1] in (b"N", b"W"):
+                process.network = _network(program, packet, fds)
             elif packet.startswith(b"H"):
                 greeting = json.loads(packet[1:])
             else:
@@ -205,3 +219,12 @@ def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox, *
         raise EngineUnavailableError(f"the jail for {program} did not start: {process.said() or error}") from error
     if answer:
         raise EngineUnavailableError(f"{program} cannot be executed in the jail: {answer[1:].decode(errors='replace')}")
+
+
+def _network(program: str, packet: bytes, fds: list[int]) -> NetworkSockets:
+    if len(fds) < 2:
+        raise EngineUnavailableError(
+            f"{os.path.basename(program)} cannot have a network: {packet[1:].decode(errors='replace')}. A jail's network needs its network "
+            "namespace: see `gloveport doctor`"
+        )
+    return NetworkSockets.of(fds, watched=packet == b"W")

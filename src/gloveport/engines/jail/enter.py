@@ -38,6 +38,12 @@ class Profile(NamedTuple):
     """Path, below the root, of an empty private directory; none when `scratch_bytes` is 0."""
     scratch_bytes: int = 0
     limits: Sequence[tuple[int, int]] = ()
+    files: Sequence[tuple[str, bytes]] = ()
+    """Small files (path, content) that are made for the new root."""
+    network: Callable[[], None] | None = None
+    """Called in the new network namespace while this process has power over it; not called when there is none."""
+    watched: bool = False
+    """Have the kernel ask before each `connect`, where it can."""
 
 
 WORKERS: Final = Profile(
@@ -61,6 +67,8 @@ class Entered(NamedTuple):
     missing: list[Missing]
     landlock_abi: int
     """0 without Landlock."""
+    watcher: int = -1
+    """With a network: where the kernel asks before each `connect`; -1 where it cannot."""
 
 
 def enter(
@@ -77,7 +85,7 @@ def enter(
     """
     entry = _Entry(profile, seed, leave_out)
     entry.go(keeper)
-    return Entered(entry.missing, entry.landlock_abi)
+    return Entered(entry.missing, entry.landlock_abi, entry.watcher)
 
 
 def harden_child(program: bytes, *, with_landlock: bool, with_seccomp: bool) -> None:
@@ -100,6 +108,7 @@ class _Entry:
         self.leave_out = leave_out
         self.missing: list[Missing] = []
         self.landlock_abi = 0
+        self.watcher = -1
         self.trees: list[namespaces.Tree] = []
         self.before: dict[str, str] = {}
         self.entered: set[str] = set()
@@ -131,6 +140,8 @@ class _Entry:
         if "pid" in self.entered and os.getpid() != 1:
             self.entered.discard("pid")
             self.fail("pid-namespace", OSError(_EPERM, "not the first process of the new namespace"))
+        if self.profile.network is not None and "net" in self.entered:
+            self.profile.network()
         self.step("root", self.change_root)
         if privileged:
             self.step("user", self.change_user)
@@ -211,8 +222,9 @@ class _Entry:
         trees = [namespaces.clone_tree(path) for path in profile.readable]
         for mounts, writable in ((profile.mounts, False), (profile.writable, True)):
             trees += [namespaces.clone_tree(path, writable=writable)._replace(target=target) for target, path in mounts]
-        namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes)
-        made = (*profile.readable, *(path for path, _ in (*profile.mounts, *profile.writable, *profile.links)))
+        namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes, profile.files)
+        listed = (*profile.mounts, *profile.writable, *profile.links, *profile.files)
+        made = (*profile.readable, *(path for path, _ in listed))
         expected = {path.split("/")[1] for path in made}
         expected |= {profile.scratch.lstrip("/")} if profile.scratch_bytes else set[str]()
         if set(os.listdir("/")) != expected:
@@ -235,7 +247,7 @@ class _Entry:
                 raise OSError(_EPERM, "a resource limit did not hold")
 
     def enter_landlock(self) -> None:
-        self.landlock_abi = landlock.restrict(self.profile.rights)
+        self.landlock_abi = landlock.restrict(self.profile.rights, connect=self.profile.network is not None)
         try:
             os.close(os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except OSError:
@@ -243,6 +255,8 @@ class _Entry:
         raise OSError(_EPERM, "the root directory can still be listed")
 
     def install_filter(self) -> None:
+        if self.profile.watched:
+            self.watcher = seccomp.watch("connect")  # first: the filter refuses further ones
         seccomp.install(self.profile.filter())
         if syscalls.attempt("personality", 0xFFFF_FFFF) != -_EPERM:
             raise OSError(_EPERM, "a refused call still works")

@@ -18,7 +18,7 @@ from typing import Final
 from gloveport.engines.jail import seccomp
 from gloveport.engines.jail.seccomp import ALWAYS, Condition
 
-__all__ = ("executed", "shared_worker", "worker", "zygote")
+__all__ = ("connected", "executed", "shared_worker", "worker", "zygote")
 
 _PROT_EXEC: Final = 4
 _MAP_PRIVATE: Final = 2
@@ -31,6 +31,10 @@ _F_GETFD, _F_SETFD, _F_GETFL = 1, 2, 3
 _F_ADD_SEALS: Final = 1033
 _FIONBIO: Final = 0x5421
 _AF_UNIX: Final = 1
+_AF_INET, _AF_INET6 = 2, 10
+_TCP, _UDP = 6, 17
+_STREAM_OR_DATAGRAM: Final = tuple(kind | flags for kind in (1, 2) for flags in (0, 0x800, 0x8_0000, 0x8_0800))
+"""`SOCK_STREAM` and `SOCK_DGRAM`, each with any of `SOCK_NONBLOCK` and `SOCK_CLOEXEC`."""
 
 _NOT_EXECUTABLE = (Condition(2, "none_of", (_PROT_EXEC,)),)
 # Shared anonymous memory is not private memory: RLIMIT_DATA does not count it.
@@ -107,6 +111,17 @@ _EXECUTED: Final[seccomp.Policy] = {
     "tgkill": (Condition(0, "in", (1,)),),
 }
 
+_CONNECTED: Final[seccomp.Policy] = {
+    # In a network namespace of its own that leads nowhere but to listeners of the host. `bind` is what a resolver needs to send
+    # from any port; Landlock refuses it for TCP, and without `listen` and `accept4` nobody can come in.
+    **{name: conditions for name, conditions in _EXECUTED.items() if name not in ("connect", "bind")},
+    "socket": (
+        Condition(0, "in", (_AF_INET, _AF_INET6)),
+        Condition(1, "in", _STREAM_OR_DATAGRAM),
+        Condition(2, "in", (0, _TCP, _UDP)),
+    ),
+}
+
 
 @functools.cache
 def worker() -> bytes:
@@ -130,3 +145,9 @@ def zygote() -> bytes:
 def executed() -> bytes:
     """A trusted program with a just-in-time compiler: threads and executable pages, nothing that reaches another process."""
     return seccomp.deny_list(_EXECUTED)
+
+
+@functools.cache
+def connected() -> bytes:
+    """The same, with TCP and UDP sockets that connect: no raw, packet, netlink, unix or listening socket."""
+    return seccomp.deny_list(_CONNECTED)

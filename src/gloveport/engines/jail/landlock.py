@@ -24,6 +24,8 @@ _READ_DIR: Final = 1 << 3
 _REFER: Final = 1 << 13
 _TRUNCATE: Final = 1 << 14
 _IOCTL_DEV: Final = 1 << 15
+_BIND_TCP: Final = 1 << 0
+_CONNECT_TCP: Final = 1 << 1
 _FOR_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
 EXECUTE: Final = _EXECUTE | _READ_FILE
@@ -49,14 +51,17 @@ def abi() -> int:
     return syscalls.attempt("landlock_create_ruleset", None, 0, 1)
 
 
-def restrict(rules: Sequence[Rule] = ()) -> int:
-    """Enters a domain that grants only `rules`; gives the ABI. Needs no_new_privs. Raises `OSError`."""
+def restrict(rules: Sequence[Rule] = (), *, connect: bool = False) -> int:
+    """Enters a domain that grants only `rules`; gives the ABI. Needs no_new_privs. Raises `OSError`.
+
+    `connect` leaves outgoing TCP alone; taking a TCP port is refused all the same.
+    """
     version = abi()
     if version < 1:
         raise OSError(-version, f"landlock_create_ruleset: {os.strerror(-version)}")
     handled = _handled(version)
     size = 24 if version >= SCOPES_ABI else 16 if version >= 4 else 8
-    attributes = struct.pack("QQQ", handled, 0b11, 0b11)[:size]
+    attributes = struct.pack("QQQ", handled, _BIND_TCP if connect else _BIND_TCP | _CONNECT_TCP, 0b11)[:size]
     ruleset = syscalls.call("landlock_create_ruleset", ctypes.create_string_buffer(attributes, size), size, 0)
     try:
         for rule in rules:

@@ -9,7 +9,7 @@ import signal
 import socket
 from typing import Any, Final, NoReturn
 
-from gloveport.engines.jail import descriptors, enter, filters, landlock, selftest
+from gloveport.engines.jail import descriptors, enter, filters, landlock, network, selftest
 from gloveport.engines.jail.keeper import keep
 from gloveport.engines.jail.layers import LAYERS
 from gloveport.engines.jail.probes import Surroundings
@@ -34,14 +34,17 @@ def main(arguments: list[str]) -> None:
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=control_fd)
     order: dict[str, Any] = json.loads(control.recv(1 << 20))
     sandbox: str = order["sandbox"]
-    profile = _profile(order)
+    way_out = _WayOut()
+    profile = _profile(order, way_out)
     os.environ.clear()
     leave_out = _ALL_LAYERS if sandbox == "off" else frozenset[str]()
     entered = enter.enter(profile, lambda pid: _keeper(pid, host, control), seed=os.getpid(), leave_out=leave_out)
+    if profile.network is not None:
+        way_out.hand_over(control, entered.watcher)
     able: list[str] = []
     if sandbox != "off":
         aim = Surroundings(order["host"], control_fd, frozenset({0, 1, 2, control_fd, host, stdin, stdout}))
-        able = selftest.possible(aim, expected=selftest.EXECUTED)
+        able = selftest.possible(aim, expected=selftest.CONNECTED if profile.network else selftest.EXECUTED)
     greeting = {"missing": entered.missing, "possible": able, "landlock_abi": entered.landlock_abi}
     control.send(b"H" + json.dumps(greeting).encode())
     if control.recv(1) != b"g":
@@ -51,6 +54,28 @@ def main(arguments: list[str]) -> None:
     except OSError as error:
         control.send(b"E" + str(error).encode())
     os._exit(127)
+
+
+class _WayOut:
+    """The sockets of the jail's network, made inside of it and given to the host."""
+
+    def __init__(self) -> None:
+        self.sockets: network.NetworkSockets | None = None
+        self.why = "there is no network namespace"
+
+    def open(self) -> None:
+        try:
+            self.sockets = network.open_sockets()
+        except OSError as error:
+            self.why = str(error)
+
+    def hand_over(self, control: socket.socket, watcher: int) -> None:
+        if self.sockets is None:
+            control.send(b"N" + self.why.encode())
+            return
+        self.sockets.watcher = watcher
+        descriptors.send(control, b"W" if watcher >= 0 else b"N", tuple(self.sockets.descriptors()))
+        self.sockets.close()
 
 
 def _become(order: dict[str, Any], stdin: int, stdout: int, *, mounted: bool) -> NoReturn:
@@ -89,7 +114,7 @@ def _inside(order: dict[str, Any]) -> dict[str, str]:
     return {there: here for here, there in mounts.items()}
 
 
-def _profile(order: dict[str, Any]) -> enter.Profile:
+def _profile(order: dict[str, Any], way_out: _WayOut) -> enter.Profile:
     program: str = order["argv"][0]
     loader: str | None = order["loader"]
     libraries: list[str] = order["libraries"]
@@ -120,9 +145,11 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
         limits.append((resource.RLIMIT_DATA, order["memory_bytes"]))
     unmounted = (path for path in programs if path not in mounts)
     shown = dict.fromkeys((*unmounted, *libraries, *readable, *_DEVICES, _OWN_MAPS))
+    files = network.FILES if order["network"] else ()
+    rights += [landlock.Rule(path, landlock.READ) for path, _ in files]
     return enter.Profile(
         "program",
-        filters.executed,
+        filters.connected if order["network"] else filters.executed,
         rights=rights,
         readable=tuple(shown),
         mounts=tuple(mounts.items()),
@@ -131,4 +158,7 @@ def _profile(order: dict[str, Any]) -> enter.Profile:
         scratch=SCRATCH,
         scratch_bytes=scratch,
         limits=limits,
+        files=files,
+        network=way_out.open if order["network"] else None,
+        watched=order["network"] and order["watched"],
     )

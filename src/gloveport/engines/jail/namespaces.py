@@ -131,21 +131,31 @@ def clone_tree(path: str, *, writable: bool = False) -> Tree:
     return Tree(fd, path, os.path.isdir(path))
 
 
-def build_root(trees: Sequence[Tree], links: Sequence[tuple[str, str]], scratch: str, scratch_bytes: int) -> None:
+def build_root(
+    trees: Sequence[Tree],
+    links: Sequence[tuple[str, str]],
+    scratch: str,
+    scratch_bytes: int,
+    files: Sequence[tuple[str, bytes]] = (),
+) -> None:
     """Moves this process, alone in its mount namespace, to a new root, and lets go of the old one. Raises `OSError`.
 
-    The root holds `trees`, symbolic `links` (path, target) and, with `scratch_bytes`, an empty writable directory of that size
-    at `scratch`; it is read-only, and empty when nothing is asked for.
+    The root holds `trees`, symbolic `links` (path, target), small `files` (path, content) and, with `scratch_bytes`, an empty
+    writable directory of that size at `scratch`; it is read-only, and empty when nothing is asked for.
     """
     stage = next((s for s in _STAGES if os.path.isdir(s)), None)
     if stage is None:
         raise OSError(2, f"none of {', '.join(_STAGES)} exists to mount the jail's root on")
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
-    content = bool(trees or links or scratch_bytes)
+    content = bool(trees or links or scratch_bytes or files)
     options = "size=256k,nr_inodes=256,mode=755" if content else "size=4k,nr_inodes=2,mode=555"
     _mount("tmpfs", stage, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, options)
     for tree in trees:
         _attach(stage, tree)
+    for path, text in files:
+        os.makedirs(os.path.dirname(stage + path), mode=0o755, exist_ok=True)
+        with open(os.open(stage + path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_WRONLY, 0o444), "wb") as file:
+            file.write(text)
     for path, target in links:
         os.makedirs(os.path.dirname(stage + path), mode=0o755, exist_ok=True)
         os.symlink(target, stage + path)

@@ -82,6 +82,25 @@ def _socket(family: int, kind: int) -> Callable[[Surroundings], bool]:
     return probe
 
 
+def _device(_: Surroundings) -> bool:
+    """Whether a device other than the namespace's own loopback is up: SIOCGIFNAME and SIOCGIFFLAGS, netdevice(7)."""
+    fd = attempt("socket", 2, 2, 0)
+    if fd < 0:
+        return False
+    try:
+        return any(_is_up(fd, index) for index in range(1, 65))
+    finally:
+        os.close(fd)
+
+
+def _is_up(fd: int, index: int) -> bool:
+    request = ctypes.create_string_buffer(bytes(16) + struct.pack("i", index), 40)
+    if attempt("ioctl", fd, 0x8910, request) < 0 or request.raw[:16].rstrip(b"\0") == b"lo":
+        return False  # tunnels that the kernel puts into every namespace are there, but down
+    named = ctypes.create_string_buffer(request.raw[:16], 40)
+    return attempt("ioctl", fd, 0x8913, named) < 0 or bool(struct.unpack_from("h", named.raw, 16)[0] & 1)
+
+
 def _queued_signal(pid: int) -> tuple[syscalls.Argument, ...]:
     return pid, 0, bytes(8) + struct.pack("i", -1) + bytes(116)  # si_code SI_QUEUE
 
@@ -245,9 +264,15 @@ PROBES: Final = (
     _syscall("socket", 2, 1, 0, descriptor=True),
     Probe("unix socket", _socket(1, 1)),
     Probe("netlink socket", _socket(16, 3)),
+    Probe("raw socket", _socket(2, 3)),
+    Probe("packet socket", _socket(17, 3)),
+    Probe("socket to the hypervisor", _socket(40, 1)),
+    Probe("see a network device", _device),
     _syscall("socketpair", 1, 1, 0, None),
     _syscall("connect", -1, bytes(16), 16),
     _syscall("bind", -1, bytes(16), 16),
+    _syscall("listen", -1, 1),
+    _syscall("accept4", -1, None, None, 0),
     _syscall("execve", b"/nonexistent\0", None, None),
     _syscall("execveat", -1, b"\0", None, None, 0x1000),
     Probe("execute from memory", _memory_file),

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from gloveport.engines.jail import syscalls
 
-__all__ = ("ALWAYS", "Condition", "Policy", "allow_list", "deny_list", "install")
+__all__ = ("ALWAYS", "Condition", "Policy", "allow_list", "deny_list", "install", "watch")
 
 _ALLOW: Final = 0x7FFF_0000
 _KILL_PROCESS: Final = 0x8000_0000
@@ -24,6 +24,8 @@ _JUMP_EQUAL: Final = 0x15
 _JUMP_GREATER_EQUAL: Final = 0x35
 _JUMP_SET: Final = 0x45
 _RETURN: Final = 0x06
+_USER_NOTIFICATION: Final = 0x7FC0_0000
+_NEW_LISTENER: Final = 1 << 3
 _NUMBER_OFFSET: Final = 0
 _ARCH_OFFSET: Final = 4
 _ARGUMENTS_OFFSET: Final = 16
@@ -77,6 +79,21 @@ def install(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     syscalls.call("seccomp", 1, 0, ctypes.create_string_buffer(header, len(header)))
+
+
+def watch(name: str) -> int:
+    """A descriptor on which the kernel asks before each call of that name by this thread and what it starts: seccomp_unotify(2).
+
+    Where the kernel or what surrounds this process does not allow that (a process has one such descriptor at most), -1.
+    Once nobody holds the descriptor any more, the call gives `ENOSYS`. Filters installed later still refuse what they refuse.
+    """
+    n = syscalls.number(name)
+    assert n is not None
+    body: list[Instruction] = [(_JUMP_EQUAL, 0, 1, n), (_RETURN, 0, 0, _USER_NOTIFICATION), (_RETURN, 0, 0, _ALLOW)]
+    program = _assemble([*_preamble(), *body])
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    return max(-1, syscalls.attempt("seccomp", 1, _NEW_LISTENER, ctypes.create_string_buffer(header, len(header))))
 
 
 def _preamble() -> list[Instruction]:

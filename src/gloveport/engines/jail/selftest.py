@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from gloveport.engines.jail.probes import PROBES, Surroundings
 
-__all__ = ("EXECUTED", "SHARED", "possible")
+__all__ = ("CONNECTED", "EXECUTED", "SHARED", "possible")
 
 SHARED: frozenset[str] = frozenset({"start a thread", "map shared memory"})
 """What a worker for many sessions may do besides."""
@@ -26,6 +26,9 @@ EXECUTED: frozenset[str] = frozenset(
     }
 )
 """What a process that is about to execute a trusted program with a just-in-time compiler may do besides."""
+
+CONNECTED: frozenset[str] = EXECUTED | {"socket", "connect", "bind"}
+"""With a network: what its namespace has, which is no device but its own loopback."""
 
 
 def possible(surroundings: Surroundings, *, expected: Collection[str] = ()) -> list[str]:
