@@ -15,7 +15,7 @@ from typing import Final
 from ..errors import HttpFetchError, HttpFetchTimeout
 from .evaluator import Vetted
 
-__all__ = ("READ_SIZE", "AsyncStream", "BlockingStream", "dial", "dial_async")
+__all__ = ("READ_SIZE", "AsyncStream", "BlockingStream", "connect_async", "dial", "dial_async")
 
 READ_SIZE: Final = 64 * 1024
 
@@ -141,7 +141,7 @@ class AsyncStream:
 
 async def dial_async(vetted: Vetted, deadline: float, context: ssl.SSLContext | None = None) -> AsyncStream:
     """As `dial`. Must run under the deadline's `asyncio.timeout`, which ends TLS too."""
-    connection = await _connected_async(vetted, deadline)
+    connection = await connect_async(vetted, deadline)
     name = vetted.destination.host if context is not None else None
     try:
         reader, writer = await asyncio.open_connection(sock=connection, ssl=context, server_hostname=name)
@@ -154,7 +154,11 @@ async def dial_async(vetted: Vetted, deadline: float, context: ssl.SSLContext | 
     return AsyncStream(reader, writer)
 
 
-async def _connected_async(vetted: Vetted, deadline: float) -> socket.socket:
+async def connect_async(vetted: Vetted, deadline: float) -> socket.socket:
+    """A connected socket that does not block, to the first of the addresses that answers.
+
+    Raises `HttpFetchError` if none does, `HttpFetchTimeout` or `TimeoutError` at `deadline` (`time.monotonic`).
+    """
     loop = asyncio.get_running_loop()
     for index, address in enumerate(vetted.addresses):
         share = remaining(deadline) / (len(vetted.addresses) - index)

@@ -69,6 +69,8 @@ class Decision:
     allowed: bool
     rule: str
     reason: str
+    host: str = ""
+    port: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ class Evaluator:
         self._private = tuple(ipaddress.ip_network(network) for network in rules.private)
         self._log: collections.deque[Decision] = collections.deque(maxlen=log_size)
         self._lock = threading.Lock()
+        self.noted = 0
+        """How many decisions were ever logged."""
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -107,6 +111,10 @@ class Evaluator:
         if not verdict.allowed:
             self._note(destination, verdict)
         return verdict
+
+    def weigh(self, destination: Destination) -> Verdict:
+        """The same without a line in the log, for whoever has not made up its mind about what it wants."""
+        return self._evaluate(destination)
 
     def vet(self, destination: Destination, addresses: Iterable[str]) -> Vetted:
         """The destination with its addresses, all of which must pass. Raises `EgressDeniedError`.
@@ -197,10 +205,10 @@ class Evaluator:
         return any(address in network and (not exact or network.num_addresses == 1) for network in named)
 
     def _note(self, destination: Destination, verdict: Verdict) -> None:
+        reason, where = verdict.reason or "allowed", (destination.host, destination.port)
         with self._lock:
-            self._log.append(
-                Decision(time.time(), str(destination), verdict.allowed, verdict.rule, verdict.reason or "allowed")
-            )
+            self.noted += 1
+            self._log.append(Decision(time.time(), str(destination), verdict.allowed, verdict.rule, reason, *where))
 
 
 def refusal(verdict: Verdict) -> EgressDeniedError:
