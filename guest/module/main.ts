@@ -10,6 +10,7 @@ import { setImmediate } from "node:timers";
 import { Encoder, NotJson, TooLarge } from "./encode.ts";
 import { readFrame, readFrameAsync, Writer } from "../shared/frames.ts";
 import { allow, ImportRefused, link, provide } from "./linker.ts";
+import { explainNetwork } from "./network.ts";
 import { beginOutput, endOutput, say } from "./output.ts";
 import { call, keys, parse, slice, stringify, then } from "./originals.ts";
 import { thrown, toJson } from "./thrown.ts";
@@ -218,6 +219,7 @@ async function serve(): Promise<void> {
 }
 
 furnish();
+if (Deno.permissions.querySync({ name: "net" }).state === "granted") explainNetwork();
 provide(...REACT);
 // The host counts a worker in when it has said this.
 writer.begin(READY);

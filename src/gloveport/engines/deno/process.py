@@ -15,6 +15,7 @@ from typing import Final
 from ...errors import EngineUnavailableError
 from ...policy import MIB, SandboxMode
 from ..jail.command import spawn_jailed
+from ..jail.network import NetworkSockets
 from ..toolbox.process import popen_on_socket
 from .workspace import INSIDE, Workspace
 
@@ -22,7 +23,7 @@ __all__ = ("ENVIRONMENT", "OFFLINE", "Process", "Program", "start")
 
 START_TIMEOUT: Final = 30.0
 """Seconds until a started worker must have said that it is ready: it takes about 0.1, but the machine may be busy."""
-ENVIRONMENT: Final = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1", "TZ": "UTC"}
+ENVIRONMENT: Final = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1", "TZ": "UTC", "DENO_NO_UPDATE_CHECK": "1"}
 """No DENO_DIR that can exist: what Deno keeps there (caches, `localStorage`) one session could leave for another (Deno 2.9.8 runs
 without one). The time zone is the sessions'."""
 OFFLINE: Final = ("--no-prompt", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock", "--quiet")
@@ -53,6 +54,8 @@ class Program:
     """The same for directories that it may write."""
     readable: tuple[str, ...] = ()
     """Further files and directories that it sees, under their own paths."""
+    network: bool = False
+    """It has a network that ends at sockets of the host (`Process.network`); it needs a jail for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Process:
     forget: Callable[[], None]
     """In a forked copy of the host: closes the descriptors only."""
     workspace: Workspace | None = None
+    network: Callable[[], NetworkSockets | None] = lambda: None
+    """Gives the sockets of its network away, once."""
 
 
 def start(program: Program, sandbox: SandboxMode, *, warn: bool) -> Process:
@@ -127,6 +132,7 @@ def _jailed(
         environment=program.environment,
         scratch_bytes=0,
         memory_bytes=memory_bytes,
+        network=program.network,
         warn=warn,
     )
     sock = socket.socket(fileno=os.dup(jailed.stdin))
@@ -141,11 +147,18 @@ def _jailed(
         sock.close()
         jailed.forget()
 
-    return Process(jailed.pid, sock, jailed.kill, jailed.signal, jailed.poll, jailed.wait, close, forget, workspace)
+    def network() -> NetworkSockets | None:
+        sockets, jailed.network = jailed.network, None
+        return sockets
+
+    signal = jailed.signal
+    return Process(jailed.pid, sock, jailed.kill, signal, jailed.poll, jailed.wait, close, forget, workspace, network)
 
 
 def _plain(program: Program, workspace: Workspace | None) -> Process:
     """Without a jail: it has this process's rights, less what Deno denies by itself. It ends when its stdin does."""
+    if program.network:
+        raise EngineUnavailableError(f'{program.what} has a network only in a jail: sandbox="off" leaves none to guard')
     where = os.sep if workspace is None else str(workspace.path)
     argv = [word.replace(f"={INSIDE}", f"={where}") for word in program.argv]
     child, ours = popen_on_socket(argv, program.environment, program.what, where)

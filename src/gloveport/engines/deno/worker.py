@@ -8,6 +8,7 @@ import socket
 import weakref
 from collections.abc import Callable
 
+from ..jail.network import NetworkSockets
 from .process import Process
 from .workspace import Workspace
 
@@ -40,6 +41,10 @@ class DenoWorker:
     def workspace(self) -> Workspace | None:
         """Its directory, for a program that has one."""
         return self._process.workspace
+
+    def take_network(self) -> NetworkSockets | None:
+        """The sockets of its network, for a program that has one; they are the caller's then."""
+        return self._process.network()
 
     def freeze(self) -> None:
         """Stops it, with all of its threads, until `thaw`."""

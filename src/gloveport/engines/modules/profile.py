@@ -13,6 +13,7 @@ from ...permissions import RuntimePermissions
 from ...policy import MIB
 from ..deno.process import BASE_HEAP, ENVIRONMENT, OFFLINE, Program
 from ..deno.workspace import INSIDE
+from ..jail.network import FILES
 from ..toolbox.process import program
 
 __all__ = ("BUNDLE", "Profile")
@@ -21,6 +22,7 @@ BUNDLE: Final = Path(__file__).resolve().parents[2] / "_native" / "module.js"
 
 _PROGRAM: Final = "/gloveport"
 """Where a jailed worker sees its program: stacks and `Deno.execPath()` name no directory of the host."""
+_CERTIFICATES: Final = f"{_PROGRAM}/authorities.pem"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,9 @@ class Profile:
     memory_mb: int = 512
     """All private memory beyond the program's own, in MiB."""
     network: bool = False
-    """It reaches the network, through the broker."""
+    """It has a network, which leads to the gateway."""
+    certificates: str | None = None
+    """A file (PEM) of authorities that it trusts beside those of Deno, when it has a network."""
     cache: str | None = None
     """A directory of packages that is shown, read-only."""
     dom: bool = False
@@ -53,19 +57,31 @@ class Profile:
         for kind in ("write", "env", "sys"):
             words: tuple[str, ...] = getattr(granted, f"allow_{kind}")
             flags += [f"--allow-{kind}={','.join(words)}"] if words else []
+        environment = {**ENVIRONMENT, **{n: os.environ[n] for n in granted.allow_env if n in os.environ}}
+        mounts = [(f"{_PROGRAM}/deno", str(deno)), (f"{_PROGRAM}/module.js", str(BUNDLE))]
+        if self.network:
+            flags.append("--allow-net")
+            _check_names((*granted.allow_read, *granted.allow_write))
+        if self.certificates is not None:
+            mounts.append((_CERTIFICATES, self.certificates))
+            environment["DENO_CERT"] = _CERTIFICATES
         return Program(
-            "a module worker",
+            "a module worker with a network" if self.network else "a module worker",
             (str(deno), "run", *flags, str(BUNDLE), *granted.allow_env),
             self.memory_mb * MIB,
-            environment={**ENVIRONMENT, **{n: os.environ[n] for n in granted.allow_env if n in os.environ}},
+            environment=environment,
             workspace=True,
-            mounts=(
-                (f"{_PROGRAM}/deno", str(deno)),
-                (f"{_PROGRAM}/module.js", str(BUNDLE)),
-                *_found("allow_read", granted.allow_read),
-            ),
+            mounts=(*mounts, *_found("allow_read", granted.allow_read)),
             writable=_found("allow_write", granted.allow_write),
+            network=self.network,
         )
+
+
+def _check_names(paths: tuple[str, ...]) -> None:
+    """A worker with a network has files of its own for looking up names."""
+    for path in paths:
+        if any(own == path or own.startswith(f"{path}/") for own, _ in FILES):
+            raise EngineUnavailableError(f"{path} cannot be shown to a worker that has a network: it has its own there")
 
 
 def _found(option: str, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

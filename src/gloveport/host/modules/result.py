@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
+from ...egress.evaluator import Decision
+
 __all__ = ("ExitReason", "ModuleResult")
 
 ExitReason = Literal["returned", "threw", "refused", "timeout", "memory", "exited", "signal", "crashed"]
@@ -44,5 +46,5 @@ class ModuleResult:
     """Bytes that the worker had in memory at most so far; 0 when it ended."""
     output_bytes: int = 0
     """Of the value, as compact JSON in UTF-8."""
-    decisions: tuple[Any, ...] = ()
-    """What the network rules decided, in order."""
+    decisions: tuple[Decision, ...] = ()
+    """What the network rules decided in this call, in order (`destination`, `host`, `port`, `allowed`, `rule`, `reason`, `when`)."""

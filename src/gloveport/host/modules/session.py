@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import anyio
 import anyio.to_thread
 
+from ...egress.gateway import connection_rules
 from ...engines.defaults import toolbox
+from ...engines.deno.authorities import extra_authorities
 from ...engines.modules.pool import module_pool
 from ...engines.modules.profile import Profile
 from ...engines.toolbox.compiled import CompiledModule
@@ -29,6 +31,7 @@ from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
 from .calls import bridge_of
 from .explain import compile_failure
 from .inputs import encoded_inputs
+from .network import SessionNetwork
 from .result import ModuleResult
 from .running import ModuleRun, Request
 
@@ -48,7 +51,7 @@ class TypeScriptSandboxSession:
 
     Args:
         allow_package_imports: `npm:`, `jsr:` and `https:` imports (default: none).
-        allow_network: `True` for every public host, or rules (default: no network).
+        allow_network: `True` for every public host and port, or rules: `["api.example.com"]`, `NetworkRules` (default: no network).
         enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
         max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
         runtime: instead of all of these, what the application grants in detail.
@@ -79,7 +82,6 @@ class TypeScriptSandboxSession:
             raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")
         for name, value in (
             ("allow_package_imports", allow_package_imports),
-            ("allow_network", allow_network),
             ("enable_rendering", enable_rendering),
         ):
             if value:
@@ -103,8 +105,9 @@ class TypeScriptSandboxSession:
             raise ValueError(
                 f"`{clash}` cannot be given beside `runtime`: set it on the `Runtime`, or leave `runtime` out"
             )
-        if runtime.permissions.allow_net is not None:
-            raise TypeScriptSandboxUnavailableError("`allow_net` is not available yet")
+        granted = runtime.permissions.allow_net
+        rules = connection_rules(allow_network if granted is None else granted)
+        self._network = None if rules is None else SessionNetwork(rules)
         if busy not in ("queue", "error"):
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
         self._sandbox: SandboxMode = runtime.sandbox
@@ -113,6 +116,8 @@ class TypeScriptSandboxSession:
             heap_mb=runtime.max_old_generation_size_mb,
             memory_mb=runtime.max_memory_mb,
             permissions=runtime.permissions,
+            network=rules is not None,
+            certificates=None if rules is None else extra_authorities(),
         )
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
@@ -157,6 +162,8 @@ class TypeScriptSandboxSession:
     async def close(self) -> None:
         """Ends the process, also in the middle of a call, and removes the workspace. Idempotent."""
         self._lock = None
+        if self._network is not None:
+            self._network.close()
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
@@ -170,7 +177,15 @@ class TypeScriptSandboxSession:
 
     async def _take(self) -> DenoWorker:
         try:
-            return await module_pool(self._sandbox, self._profile).take_async()
+            worker = await module_pool(self._sandbox, self._profile).take_async()
+            if self._network is not None:
+                try:
+                    await self._network.attach(worker)
+                except BaseException:
+                    self._network.close()
+                    worker.close()
+                    raise
+            return worker
         except (EngineUnavailableError, SandboxUnavailableError) as error:
             raise TypeScriptSandboxUnavailableError(str(error)) from error
 
@@ -264,7 +279,8 @@ class TypeScriptSandboxSession:
         worker = self._worker
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
-        if worker is None or self._spent or not worker.alive:
+        network = self._network
+        if worker is None or self._spent or not worker.alive or not (network is None or network.alive):
             self._spent = True
             worker = await self._replace()
             self._lost = self._dirty
@@ -272,7 +288,8 @@ class TypeScriptSandboxSession:
         self._number += 1
         run = ModuleRun(worker, request, compiled, self._number, self._profile, lost, self._id)
         try:
-            return await run.result()
+            result = await run.result()
+            return result if network is None else await network.noted(result)
         finally:
             if run.over:
                 self._spent = True
