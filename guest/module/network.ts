@@ -12,7 +12,10 @@ type Any = any;
 
 const ZONE = "why.gloveport.internal";
 const PORTS: Record<string, number> = { "http:": 80, "ws:": 80, "https:": 443, "wss:": 443 };
+/** Milliseconds for an answer: when the gateway is gone there is none. */
+const PATIENCE = 2000;
 const { resolveDns } = Deno;
+const patience = AbortSignal.timeout.bind(AbortSignal);
 const { apply, construct } = Reflect;
 
 /** The reason for what last happened to a connection there, `null` when the gateway knows none. */
@@ -21,7 +24,7 @@ async function why(host: string, port: number): Promise<string | null> {
   if (!plain || !port) return null;
   try {
     const name = plain.includes(":") ? plain.replaceAll(":", "-") : plain;
-    const records = await resolveDns(`${port}.${name}.${ZONE}`, "TXT");
+    const records = await resolveDns(`${port}.${name}.${ZONE}`, "TXT", { signal: patience(PATIENCE) });
     return records[0]?.join("") || null;
   } catch {
     return null;
@@ -41,13 +44,22 @@ function define(target: object, name: string, value: Any, enumerable = true): vo
   Object.defineProperty(target, name, { value, configurable: true, writable: true, enumerable });
 }
 
-async function explained(error: Any, host: string, port: number): Promise<Any> {
+/** Where the model's code called `from`; made into a text only when it is read. */
+function caller(from: Any): { stack?: string } {
+  const here = {};
+  Error.captureStackTrace(here, from);
+  return here;
+}
+
+/** The error with the reason for its message, and without what the system made of it. `here` is where it is thrown from. */
+async function explained(error: Any, host: string, port: number, here: { stack?: string } = error): Promise<Any> {
   const reason = await why(host, port);
   if (reason === null || typeof error?.message !== "string") return error;
   try {
-    const frames = String(error.stack).split("\n").filter((line) => line.startsWith("    at "));
+    const frames = String(here.stack).split("\n").filter((line) => line.startsWith("    at "));
     define(error, "message", reason, false);
     define(error, "stack", [`${error.name}: ${reason}`, ...frames].join("\n"), false);
+    delete error.cause;
   } catch {
     // it is frozen, and stays as it is
   }
@@ -57,10 +69,12 @@ async function explained(error: Any, host: string, port: number): Promise<Any> {
 function explainFetch(): void {
   const original = globalThis.fetch;
   define(globalThis, "fetch", function fetch(...args: Any[]): Promise<Response> {
+    const here = caller(fetch);
     return apply(original, globalThis, args).catch(async (error: Any) => {
       // After a redirect the host that failed is another one, which only the error names (seen with Deno 2.9.8).
       const said = /for url \(([^)\s]+)\)/.exec(String(error?.cause?.message ?? error?.message));
-      throw await explained(error, ...place(said?.[1] ?? (args[0] instanceof Request ? args[0].url : args[0])));
+      const url = said?.[1] ?? (args[0] instanceof Request ? args[0].url : args[0]);
+      throw await explained(error, ...place(url), here);
     });
   });
 }
@@ -68,10 +82,13 @@ function explainFetch(): void {
 function explainConnects(): void {
   for (const name of ["connect", "connectTls"]) {
     const original = (Deno as Any)[name];
-    define(Deno, name, (options: Any) =>
-      original(options).catch(async (error: Any) => {
-        throw await explained(error, String(options?.hostname ?? "127.0.0.1"), Number(options?.port));
-      }));
+    const explaining = (options: Any) => {
+      const here = caller(explaining);
+      return original(options).catch(async (error: Any) => {
+        throw await explained(error, String(options?.hostname ?? "127.0.0.1"), Number(options?.port), here);
+      });
+    };
+    define(Deno, name, explaining);
   }
 }
 

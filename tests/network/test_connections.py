@@ -1,5 +1,7 @@
 """What the rules allow works, for everything in Deno that connects; what they do not is refused with the reason."""
 
+# ruff: noqa: E501  (JavaScript, a line for each case)
+
 from __future__ import annotations
 
 import time
@@ -192,7 +194,7 @@ const open = [];
 for (let i = 0; i < 6; i++) {
   const c = await Deno.connect({ hostname: "open.test", port: 9000 });
   open.push(c);
-  await c.write(new Uint8Array(1));
+  await c.write(new Uint8Array(1)).catch(() => 0);
 }
 let alive = 0;
 for (const c of open) alive += await c.read(new Uint8Array(1)).catch(() => 0) ?? 0;

@@ -3,6 +3,8 @@
 What an attack returns is its own affair; what counts is that no connection but the allowed ones reached the world. `OK` controls reach it.
 """
 
+# ruff: noqa: E501  (JavaScript, a line for each case)
+
 from __future__ import annotations
 
 import dataclasses

@@ -12,6 +12,7 @@ from .registry import Registry
 
 SECRET = "only-for-the-service"
 IN_DATA = "data:text/javascript,"
+URL_OF = f"{json.dumps(IN_DATA)} + encodeURIComponent"
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ CASES: dict[str, str] = {
     "jsx import source": "/** @jsxImportSource %S */ export default () => JSON.stringify(<b/>)",
     "worker": "await new Promise((done) => { const w = new Worker('%S/x.js', {type: 'module'}); w.onerror = (e) => {"
     " e.preventDefault(); done(1) }; setTimeout(done, 500) })",
-    "worker of data:": f"await new Promise((done) => {{ const w = new Worker({json.dumps(IN_DATA)} + encodeURIComponent(\"import '%S/x.js'\"),"
+    "worker of data:": f"await new Promise((done) => {{ const w = new Worker({URL_OF}(\"import '%S/x.js'\"),"
     " {type: 'module'}); w.onerror = (e) => { e.preventDefault(); done(1) }; setTimeout(done, 500) })",
     "node worker": "const { Worker } = await import('node:worker_threads'); await new Promise((done) => {"
     " const w = new Worker(\"import('%S/x.js').catch(() => 0)\", {eval: true}); w.on('error', done); setTimeout(done, 500) })",

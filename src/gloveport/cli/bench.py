@@ -13,7 +13,9 @@ __all__ = ("arguments", "run")
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
     verb.add_argument(
-        "what", choices=["sessions", "modules", "catalog", "pool", "arguments", "typecheck"], help="what to measure"
+        "what",
+        choices=["sessions", "modules", "network", "catalog", "pool", "arguments", "typecheck"],
+        help="what to measure",
     )
     verb.add_argument(
         "--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours"
@@ -48,6 +50,10 @@ def run(options: argparse.Namespace) -> int:
         return show(
             modules.measure(peers=options.peers, quick=options.quick), as_json=options.json, check=options.check
         )
+    if options.what == "network":
+        from ..bench import network
+
+        return show(network.measure(quick=options.quick), as_json=options.json, check=options.check)
     if options.what == "pool":
         from ..bench import pool
 

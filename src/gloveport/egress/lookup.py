@@ -28,11 +28,11 @@ def system_resolver(host: str, port: int) -> list[str]:
 
 
 class Lookups:
-    """Look-ups with a deadline. One that is late is left behind; at most 64 of them at a time."""
+    """Look-ups with a deadline. One that is late is left behind; at most `most` of them at a time (default 64)."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, most: int = _MOST) -> None:
         self._resolver = resolver
-        self._free = threading.BoundedSemaphore(_MOST)
+        self._free = threading.BoundedSemaphore(most)
 
     def blocking(self, host: str, port: int, deadline: float) -> Sequence[str]:
         """The addresses; waits until `deadline` (`time.monotonic`)."""

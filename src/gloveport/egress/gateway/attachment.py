@@ -119,7 +119,14 @@ class JailNetwork:
     # ── questions for names ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _answer(self, query: bytes) -> bytes | None:
-        return dns.answer(query, self._names, self.policy.why)
+        return dns.answer(query, self._names, self._why)
+
+    def _why(self, host: str, port: int) -> str | None:
+        """Why a connection failed. One that nobody heard of went to a port on which nobody listens."""
+        known = self.policy.why(host, port)
+        if known is None and self._watcher is None and port not in self._listeners and self.policy.allowed(host, port):
+            return f"port {port} is open only to a rule that names it ('{host}:{port}'), as this system does not tell of connections"
+        return known or self.policy.why(host, port)
 
     def _datagram(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):

@@ -101,11 +101,13 @@ class _Channel:
 
     def close(self) -> None:
         """Ends every connection. Idempotent."""
-        if self._owner == os.getpid():
-            with self._lock:
-                self._sock.close()
-        else:
+        if self._owner != os.getpid():
             self._sock.close()
+            return
+        with self._lock, self._sock, contextlib.suppress(OSError):
+            # In words too: a copy of this process that was forked with the socket keeps it open.
+            self._sock.settimeout(0)
+            self._sock.send(_packet(Ask("close")))
 
     def _fetch(self) -> tuple[Decision, ...]:
         reply = self.ask(Ask("decisions", since=self._seen))

@@ -54,7 +54,7 @@ def _hello(data: bytes) -> bytes | None:
             raise Misread("does not begin as TLS should")
         part = data[at + 5 : at + 5 + length]
         message += part
-        if message[:1] != bytes([_CLIENT_HELLO]):
+        if message and message[0] != _CLIENT_HELLO:
             raise Misread("does not begin as TLS should")
         whole = 4 + int.from_bytes(message[1:4]) if len(message) >= 4 else MAX_HEAD
         if whole > MAX_HEAD and len(message) >= 4:

@@ -36,7 +36,7 @@ class Open(msgspec.Struct, omit_defaults=True):
 class Ask(msgspec.Struct, omit_defaults=True):
     """A question about an attachment."""
 
-    what: Literal["decisions", "rules", "why"]
+    what: Literal["decisions", "rules", "why", "close"]
     since: int = 0
     rules: NetworkRules | None = None
     host: str = ""

@@ -15,6 +15,7 @@ __all__ = ("ConnectionPolicy", "schemes")
 
 _REASONS: Final = 256
 _STALE: Final = 60.0
+_KNOWN: Final = 1024
 
 
 def schemes(port: int) -> Sequence[str]:
@@ -34,6 +35,7 @@ class ConnectionPolicy:
         self._lookups = lookups
         self._before = 0
         self._earlier: tuple[Decision, ...] = ()
+        self._known: dict[tuple[str, int], Destination] = {}
         self._reasons: collections.OrderedDict[tuple[str, int], tuple[float, str]] = collections.OrderedDict()
 
     def replace(self, rules: NetworkRules) -> None:
@@ -41,6 +43,7 @@ class ConnectionPolicy:
         self._earlier = (*self._earlier, *self.evaluator.decisions)[-_REASONS:]
         self._before += self.evaluator.noted
         self.evaluator = Evaluator(rules)
+        self._known.clear()
 
     def decisions(self, since: int) -> tuple[int, Sequence[Decision]]:
         """How many there were, and those after the first `since` that are still known."""
@@ -50,12 +53,17 @@ class ConnectionPolicy:
 
     def allowed(self, host: str, port: int) -> Destination | None:
         """The destination that a connection may be for, `None` if none (which is logged)."""
+        known = self._known.get((host, port))
+        if known is not None:
+            return known
         options = [Destination(host, port, scheme) for scheme in schemes(port)]
         verdicts = [self.evaluator.weigh(option) for option in options]
         # A rule that denies one scheme denies the connection: which one it is comes to light later, if at all.
         denied = next((n for n, v in enumerate(verdicts) if not v.allowed and v.matched is not None), None)
         chosen = next((n for n, v in enumerate(verdicts) if v.allowed), None)
         if denied is None and chosen is not None:
+            if len(self._known) < _KNOWN:
+                self._known[host, port] = options[chosen]
             return options[chosen]
         verdict = self.evaluator.evaluate(options[denied or 0])
         self.failed(host, port, str(refusal(verdict)))

@@ -23,6 +23,7 @@ from .proxy import ProxyServer
 __all__ = ("main",)
 
 _INT: Final = struct.calcsize("i")
+_LOOKUPS: Final = 16
 _encode = msgspec.json.Encoder().encode
 _decode_open = msgspec.json.Decoder(Open).decode
 _decode_ask = msgspec.json.Decoder(Ask).decode
@@ -46,7 +47,7 @@ class _Broker:
         self._control = control
         self._host = host
         self._over = asyncio.Event()
-        self._lookups = Lookups(resolver)
+        self._resolver = resolver
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -73,7 +74,8 @@ class _Broker:
                 fds += struct.unpack(f"{len(content) // _INT}i", content)
         channel = socket.socket(fileno=fds.pop(0))
         try:
-            _Served(channel, _decode_open(packet), fds, self._lookups)
+            # Each has look-ups of its own, so that names that hang are nobody else's trouble.
+            _Served(channel, _decode_open(packet), fds, Lookups(self._resolver, _LOOKUPS))
         except Exception as error:  # of one attachment; the others go on
             with contextlib.suppress(OSError):
                 channel.send(_encode(Reply(error=f"{type(error).__name__}: {error}")))
@@ -109,14 +111,20 @@ class _Served:
         except OSError:
             packet = b""
         if not packet:
-            self._loop.remove_reader(self._channel)
-            self._channel.close()
-            self._serves.close()
+            self._close()
             return
         with contextlib.suppress(OSError):
             self._channel.send(_encode(self._answer(_decode_ask(packet))))
 
+    def _close(self) -> None:
+        self._loop.remove_reader(self._channel)
+        self._channel.close()
+        self._serves.close()
+
     def _answer(self, ask: Ask) -> Reply:
+        if ask.what == "close":
+            self._close()
+            return Reply()
         if ask.what == "why":
             return Reply(why=self._policy.why(ask.host, ask.port) or "")
         if ask.what == "rules" and ask.rules is not None:

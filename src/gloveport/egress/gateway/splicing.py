@@ -52,8 +52,8 @@ class Splice:
         if self.done.done():
             return
         for sock in self._sockets:
-            self._loop.remove_reader(sock)
-            self._loop.remove_writer(sock)
+            self._loop.remove_reader(sock.fileno())
+            self._loop.remove_writer(sock.fileno())
             reset(sock) if broken else sock.close()
         for direction in self._directions:
             direction.close()
@@ -64,12 +64,13 @@ class _Direction:
     def __init__(self, owner: Splice, source: socket.socket, sink: socket.socket) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._source, self._sink = source, sink
+        # By number: asyncio describes a socket at length to itself each time it finds nothing registered for it.
+        self._source, self._sink, self._end = source.fileno(), sink.fileno(), sink
         self._out, self._in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._held = 0
         self._waiting = False
         self.ended = False
-        self._loop.add_reader(source, self._read)
+        self._loop.add_reader(self._source, self._read)
 
     def close(self) -> None:
         for fd in (self._out, self._in):
@@ -77,7 +78,7 @@ class _Direction:
 
     def _read(self) -> None:
         try:
-            count = os.splice(self._source.fileno(), self._in, _CHUNK, flags=_FLAGS)
+            count = os.splice(self._source, self._in, _CHUNK, flags=_FLAGS)
         except BlockingIOError:
             return
         except OSError:
@@ -87,7 +88,7 @@ class _Direction:
             self._loop.remove_reader(self._source)
             self.ended = True
             with contextlib.suppress(OSError):
-                self._sink.shutdown(socket.SHUT_WR)
+                self._end.shutdown(socket.SHUT_WR)
             self._owner.ended()
             return
         self._held = count
@@ -98,7 +99,7 @@ class _Direction:
     def _write(self) -> None:
         try:
             while self._held:
-                self._held -= os.splice(self._out, self._sink.fileno(), self._held, flags=_FLAGS)
+                self._held -= os.splice(self._out, self._sink, self._held, flags=_FLAGS)
         except BlockingIOError:
             self._wait()
             return

@@ -9,8 +9,6 @@ import shutil
 import stat
 import tempfile
 
-from ...errors import EngineUnavailableError
-
 __all__ = ("extra_authorities",)
 
 
@@ -18,7 +16,7 @@ def extra_authorities() -> str | None:
     """The file that `SSL_CERT_FILE` names, where a worker of another user can read it; `None` when the variable is not set.
 
     As for OpenSSL, which is where the variable comes from, so that TLS works behind a company's own authority. A worker trusts these
-    authorities (PEM) and those that Deno comes with. Raises `EngineUnavailableError` for a file that cannot be read.
+    authorities (PEM) and those that Deno comes with. Raises `ValueError` for a file that cannot be read.
     """
     name = os.environ.get("SSL_CERT_FILE")
     if not name:
@@ -29,7 +27,7 @@ def extra_authorities() -> str | None:
         readable = stat.S_IMODE(status.st_mode) & stat.S_IROTH or os.geteuid() != 0
         return path if readable else _copy(path, status.st_mtime_ns)
     except OSError as error:
-        raise EngineUnavailableError(f"the certificates of SSL_CERT_FILE cannot be read: {error}") from error
+        raise ValueError(f"the certificates that SSL_CERT_FILE names cannot be read: {error}") from error
 
 
 @functools.lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from gloveport.engines.jail import descriptors
 from gloveport.engines.jail.child import HelperProcess
 from gloveport.engines.jail.libraries import libraries
-from gloveport.engines.jail.network import SPARE_SOCKETS, NetworkSockets
+from gloveport.engines.jail.network import SPARE_SOCKETS, NetworkSockets, resolver_libraries
 from gloveport.engines.jail.verdict import Sandbox, judge
 from gloveport.errors import EngineUnavailableError
 
@@ -145,12 +145,13 @@ def spawn_jailed(
         "writable": written,
         "directory": directory,
         "loader": loader,
-        "libraries": needed,
+        "libraries": [*needed, *(resolver_libraries(needed) if network else ())],
         "sandbox": sandbox,
         "environment": dict(environment or {}),
         "scratch_bytes": scratch_bytes,
         "memory_bytes": memory_bytes,
         "network": network,
+        "watched": True,
         "host": os.getpid(),
     }
     process = _launch(order, stdio)

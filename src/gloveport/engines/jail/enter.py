@@ -42,6 +42,8 @@ class Profile(NamedTuple):
     """Small files (path, content) that are made for the new root."""
     network: Callable[[], None] | None = None
     """Called in the new network namespace while this process has power over it; not called when there is none."""
+    watched: bool = False
+    """Have the kernel ask before each `connect`, where it can."""
 
 
 WORKERS: Final = Profile(
@@ -221,8 +223,8 @@ class _Entry:
         for mounts, writable in ((profile.mounts, False), (profile.writable, True)):
             trees += [namespaces.clone_tree(path, writable=writable)._replace(target=target) for target, path in mounts]
         namespaces.build_root(trees, profile.links, profile.scratch, profile.scratch_bytes, profile.files)
-        others = (*profile.mounts, *profile.writable, *profile.links, *profile.files)
-        made = (*profile.readable, *(path for path, _ in others))
+        listed = (*profile.mounts, *profile.writable, *profile.links, *profile.files)
+        made = (*profile.readable, *(path for path, _ in listed))
         expected = {path.split("/")[1] for path in made}
         expected |= {profile.scratch.lstrip("/")} if profile.scratch_bytes else set[str]()
         if set(os.listdir("/")) != expected:
@@ -253,7 +255,7 @@ class _Entry:
         raise OSError(_EPERM, "the root directory can still be listed")
 
     def install_filter(self) -> None:
-        if self.profile.network is not None:
+        if self.profile.watched:
             self.watcher = seccomp.watch("connect")  # first: the filter refuses further ones
         seccomp.install(self.profile.filter())
         if syscalls.attempt("personality", 0xFFFF_FFFF) != -_EPERM:

@@ -143,10 +143,10 @@ def _profile(order: dict[str, Any], way_out: _WayOut) -> enter.Profile:
     ]
     if order["memory_bytes"]:
         limits.append((resource.RLIMIT_DATA, order["memory_bytes"]))
-    files = network.FILES if order["network"] else ()
-    rights += [landlock.Rule(path, landlock.READ) for path, _ in files]
     unmounted = (path for path in programs if path not in mounts)
     shown = dict.fromkeys((*unmounted, *libraries, *readable, *_DEVICES, _OWN_MAPS))
+    files = network.FILES if order["network"] else ()
+    rights += [landlock.Rule(path, landlock.READ) for path, _ in files]
     return enter.Profile(
         "program",
         filters.connected if order["network"] else filters.executed,
@@ -160,4 +160,5 @@ def _profile(order: dict[str, Any], way_out: _WayOut) -> enter.Profile:
         limits=limits,
         files=files,
         network=way_out.open if order["network"] else None,
+        watched=order["network"] and order["watched"],
     )

@@ -13,9 +13,10 @@ import fcntl
 import os
 import socket
 import struct
+from collections.abc import Iterable
 from typing import Final
 
-__all__ = ("FILES", "SPARE_SOCKETS", "NetworkSockets", "open_sockets")
+__all__ = ("FILES", "SPARE_SOCKETS", "NetworkSockets", "open_sockets", "resolver_libraries")
 
 SPARE_SOCKETS: Final = 64
 """TCP sockets without a port. The host gives each the port that it wants to hear of; there are no more of them later."""
@@ -67,6 +68,13 @@ class NetworkSockets:
                 os.close(fd)
         self.datagrams = self.queries = self.watcher = -1
         self.spares = []
+
+
+def resolver_libraries(libraries: Iterable[str]) -> list[str]:
+    """What a C library loads once a name is looked up, beside the libraries of a program (glibc before 2.34)."""
+    folders = dict.fromkeys(os.path.dirname(path) for path in libraries)
+    found = (os.path.join(folder, name) for folder in folders for name in ("libnss_dns.so.2", "libresolv.so.2"))
+    return [path for path in found if os.path.isfile(path)]
 
 
 def open_sockets() -> NetworkSockets:

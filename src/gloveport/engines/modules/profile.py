@@ -11,9 +11,9 @@ from typing import Final
 from ...errors import EngineUnavailableError
 from ...permissions import RuntimePermissions
 from ...policy import MIB
-from ..deno.authorities import extra_authorities
 from ..deno.process import BASE_HEAP, ENVIRONMENT, OFFLINE, Program
 from ..deno.workspace import INSIDE
+from ..jail.network import FILES
 from ..toolbox.process import program
 
 __all__ = ("BUNDLE", "Profile")
@@ -22,6 +22,7 @@ BUNDLE: Final = Path(__file__).resolve().parents[2] / "_native" / "module.js"
 
 _PROGRAM: Final = "/gloveport"
 """Where a jailed worker sees its program: stacks and `Deno.execPath()` name no directory of the host."""
+_CERTIFICATES: Final = f"{_PROGRAM}/authorities.pem"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Profile:
     """All private memory beyond the program's own, in MiB."""
     network: bool = False
     """It has a network, which leads to the gateway."""
+    certificates: str | None = None
+    """A file (PEM) of authorities that it trusts beside those of Deno, when it has a network."""
     cache: PackageCache | None = None
     """Packages that it reads."""
     dom: bool = False
@@ -85,30 +88,36 @@ class Profile:
         for kind in ("write", "env", "sys"):
             words: tuple[str, ...] = getattr(granted, f"allow_{kind}")
             flags += [f"--allow-{kind}={','.join(words)}"] if words else []
+        environment = {
+            **ENVIRONMENT,
+            **(cache.environment if cache else {}),
+            **{name: os.environ[name] for name in granted.allow_env if name in os.environ},
+        }
+        mounts = [(f"{_PROGRAM}/deno", str(deno)), (f"{_PROGRAM}/module.js", str(BUNDLE))]
         if self.network:
             flags.append("--allow-net")
-        certificates = extra_authorities() if self.network else None
-        files = (certificates, *(cache.folders if cache else ()), cache.lock if cache else None)
+            _check_names((*granted.allow_read, *granted.allow_write))
+        if self.certificates is not None:
+            mounts.append((_CERTIFICATES, self.certificates))
+            environment["DENO_CERT"] = _CERTIFICATES
         return Program(
             f"a module worker{' with a network' if self.network else ''}{' with packages' if cache else ''}",
             (str(deno), "run", *flags, str(BUNDLE), *granted.allow_env),
             self.memory_mb * MIB,
-            environment={
-                **ENVIRONMENT,
-                **({"DENO_CERT": certificates} if certificates else {}),
-                **(cache.environment if cache else {}),
-                **{name: os.environ[name] for name in granted.allow_env if name in os.environ},
-            },
+            environment=environment,
             workspace=True,
-            readable=tuple(file for file in files if file is not None),
-            network=self.network,
-            mounts=(
-                (f"{_PROGRAM}/deno", str(deno)),
-                (f"{_PROGRAM}/module.js", str(BUNDLE)),
-                *_found("allow_read", granted.allow_read),
-            ),
+            readable=(*(cache.folders if cache else ()), *((cache.lock,) if cache and cache.lock else ())),
+            mounts=(*mounts, *_found("allow_read", granted.allow_read)),
             writable=_found("allow_write", granted.allow_write),
+            network=self.network,
         )
+
+
+def _check_names(paths: tuple[str, ...]) -> None:
+    """A worker with a network has files of its own for looking up names."""
+    for path in paths:
+        if any(own == path or own.startswith(f"{path}/") for own, _ in FILES):
+            raise EngineUnavailableError(f"{path} cannot be shown to a worker that has a network: it has its own there")
 
 
 def _found(option: str, paths: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

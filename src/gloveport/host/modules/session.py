@@ -16,6 +16,7 @@ import anyio.to_thread
 
 from ...egress.gateway import connection_rules
 from ...engines.defaults import toolbox
+from ...engines.deno.authorities import extra_authorities
 from ...engines.modules.pool import module_pool
 from ...engines.modules.profile import Profile
 from ...engines.toolbox.compiled import CompiledModule
@@ -109,23 +110,23 @@ class TypeScriptSandboxSession:
             raise ValueError(
                 f"`{clash}` cannot be given beside `runtime`: set it on the `Runtime`, or leave `runtime` out"
             )
+        granted = runtime.permissions.allow_net
+        rules = connection_rules(allow_network if granted is None else granted)
+        self._network = None if rules is None else SessionNetwork(rules)
         if busy not in ("queue", "error"):
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
         self._sandbox: SandboxMode = runtime.sandbox
         self._busy = busy
         self._renders = enable_rendering
-        rules = connection_rules(
-            allow_network if runtime.permissions.allow_net is None else runtime.permissions.allow_net
-        )
-        self._network = None if rules is None else SessionNetwork(rules)
         packages = Packages() if allow_package_imports is True else allow_package_imports or None
         self._packages = None if packages is None else resolver_for(packages)
         self._profile = Profile(
             heap_mb=runtime.max_old_generation_size_mb,
             memory_mb=runtime.max_memory_mb,
-            network=rules is not None,
             cache=None if self._packages is None else self._packages.cache,
             permissions=runtime.permissions,
+            network=rules is not None,
+            certificates=None if rules is None else extra_authorities(),
         )
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
@@ -198,6 +199,7 @@ class TypeScriptSandboxSession:
                 try:
                     await self._network.attach(worker)
                 except BaseException:
+                    self._network.close()
                     worker.close()
                     raise
             return worker
