@@ -11,10 +11,11 @@ from . import bundles, cache
 def build() -> None:
     """`guest/builder` and `guest/widget` into `_native/builder.js`, `esbuild.wasm`, `mount.js` and `react.js`."""
     builder, widget = (cache.ROOT / "guest" / name for name in ("builder", "widget"))
-    shared = [cache.ROOT / "guest" / "toolbox" / name for name in ("fence.ts", "position.ts")]
+    shared = [*sorted((cache.ROOT / "guest" / "shared").glob("*.ts"))]
+    shared += [cache.ROOT / "guest" / "toolbox" / name for name in ("fence.ts", "position.ts")]
     _copy(bundles.bundle(builder / "main.ts", platform="deno", also=shared), "builder.js")
     # Not minified: React then is the one for development, which warns, and stacks have names.
-    _copy(bundles.bundle(widget / "check.ts", platform="deno"), "mount.js")
+    _copy(bundles.bundle(widget / "check.ts", platform="deno", also=shared), "mount.js")
     page = bundles.bundle(widget / "browser.tsx", platform="browser", minify=True).read_text("utf-8")
     cache.write(cache.OUTPUT / "react.js", _for_a_page(page).encode())
     _copy(_esbuild(builder), "esbuild.wasm")

@@ -33,6 +33,8 @@ const OPTIONS: BuildOptions = {
 
 export interface Built {
   code: string;
+  /** The same as the content of a `<script>`, where that differs. */
+  page: string | null;
   css: string;
   map: Mapping;
 }
@@ -52,17 +54,25 @@ export async function start(wasm: URL): Promise<void> {
 /** `css` is null without Tailwind CSS. */
 export async function build(sent: string, allowed: Allowed, css: string | null): Promise<Built> {
   const { source, result } = await bundled(sent, allowed);
-  const exported = Object.values(result.metafile!.outputs).find((output) => output.entryPoint)?.exports ?? [];
-  if (!exported.includes("default") && !/\bmodule\s*\.\s*exports\b/.test(source)) {
-    throw new BuildFailure("a widget must export a React component as its default: export default function Widget() { ... }");
-  }
   const files = Object.fromEntries(result.outputFiles!.map((file) => [file.path, file.text]));
   const map = JSON.parse(files["/widget.js.map"]!) as { sources: string[]; mappings: string };
+  const code = files["/widget.js"]!;
   return {
-    code: files["/widget.js"]!,
+    code,
+    page: ENDS_SCRIPT.test(code) ? await forPage(source, allowed) : null,
     css: (css === null ? "" : await styles(source, css)) + (files["/widget.css"] ?? ""),
     map: decode(map.mappings, map.sources.findIndex((path) => path === NAME)),
   };
+}
+
+const ENDS_SCRIPT = /<!--|<\/script/i;
+
+/** Without template literals, whose raw text would change: what is left are strings, regular expressions and comments of licences. */
+async function forPage(source: string, allowed: Allowed): Promise<string> {
+  const result = await run(source, { plugins: [resolving(allowed)], supported: { "template-literal": false } });
+  if ("failure" in result) throw result.failure;
+  const code = result.made.outputFiles!.find((file) => file.path === "/widget.js")!.text;
+  return code.replaceAll("<!--", "\\x3C!--").replace(/<\/(?=script)/gi, "<\\/");
 }
 
 async function bundled(sent: string, allowed: Allowed): Promise<{ source: string; result: BuildResult }> {

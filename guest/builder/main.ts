@@ -6,12 +6,10 @@
  * with `{"id", "answer"}` before anything else.
  */
 
+import { ready, receive, send } from "../shared/messages.ts";
 import { build, BuildFailure, start } from "./build.ts";
-import { receive, send } from "./frames.ts";
 import type { Answer, Ask } from "./imports.ts";
 import { CssFailure, prepare } from "./tailwind.ts";
-
-const PROTOCOL = 1;
 
 type Request = { id: number; op: string; source: string; css: string | null; packages: boolean };
 
@@ -25,7 +23,6 @@ function asking(id: number): Ask {
 }
 
 async function answer({ id, op, source, css, packages }: Request): Promise<Record<string, unknown>> {
-  if (op === "hello") return { protocol: PROTOCOL, deno: Deno.version.deno };
   if (op !== "build") throw new Error(`no such op: ${op}`);
   return { ...await build(source, { tailwind: css !== null, ask: packages ? asking(id) : null }, css) };
 }
@@ -43,6 +40,7 @@ async function reply(request: Request): Promise<Record<string, unknown>> {
 
 await start(new URL("./esbuild.wasm", import.meta.url));
 await build("export default () => <i/>", { tailwind: false, ask: null }, null); // the first one takes ten times as long
+ready();
 for (let request; (request = receive());) {
   send(await reply(request as Request));
   if (request.css !== null && request.css !== undefined) await prepare();

@@ -44,7 +44,8 @@ function mount(factory: Factory): void {
   try {
     const module: { exports: { default?: unknown } } = { exports: {} };
     factory(load, module, module.exports);
-    const Widget = (module.exports.default ?? module.exports) as React.ComponentType;
+    const { exports } = module;
+    const Widget = (typeof exports === "object" ? exports.default : exports) as React.ComponentType;
     root.render(<Boundary><Widget /></Boundary>);
   } catch (error) {
     root.render(<Failure error={error} />);

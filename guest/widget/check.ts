@@ -5,14 +5,13 @@
 
 import "./prepare.ts";
 import { hideHost, installDocument } from "./dom.ts";
-import { receive, send } from "./frames.ts";
+import { ready, receive, send } from "../shared/messages.ts";
 import { mount } from "./mount.ts";
 import { createElement } from "react";
 import { createRoot } from "react-dom/client";
 import { flushSync } from "react-dom";
 import { renderToString } from "react-dom/server.edge";
 
-const PROTOCOL = 1;
 const { exit } = Deno;
 const on = globalThis.addEventListener.bind(globalThis);
 
@@ -27,8 +26,8 @@ function warmUp(): void {
 
 installDocument();
 warmUp();
-send({ ready: PROTOCOL });
-const request = await receive();
+ready();
+const request = receive();
 if (request) {
   hideHost();
   send({ ...await mount(request.code as string, on) });

@@ -37,10 +37,18 @@ function load(name: string): unknown {
   return found;
 }
 
+/** The default export; of a CommonJS module what it assigned to `module.exports`. */
 function exported(code: string): unknown {
   const module: { exports: { default?: unknown } } = { exports: {} };
   vm.compileFunction(code, ["require", "module", "exports"], { filename: SCRIPT })(load, module, module.exports);
-  return module.exports.default ?? module.exports;
+  const { exports } = module;
+  return typeof exports === "object" ? exports?.default : exports;
+}
+
+function whatElse(value: unknown): string {
+  if (value === undefined) return "there is none";
+  if (React.isValidElement(value)) return "it is an element: export the component itself";
+  return `it is ${value === null ? "null" : `of the type ${typeof value}`}`;
 }
 
 function isComponent(value: unknown): value is React.ComponentType {
@@ -114,8 +122,8 @@ export async function mount(code: string, on: typeof addEventListener): Promise<
     return { ...verdict, error: noteOf(error), stage: "module" };
   }
   if (!isComponent(Widget)) {
-    const what = React.isValidElement(Widget) ? "an element: export the component itself" : `${typeof Widget}, not a component`;
-    return { ...verdict, error: { text: `the default export of a widget is a React component; this one is ${what}`, at: [] }, stage: "export" };
+    const text = "a widget exports a React component as its default, say `export default function Widget() {...}`";
+    return { ...verdict, error: { text: `${text}; ${whatElse(Widget)}`, at: [] }, stage: "export" };
   }
   const name = nameOf(Widget);
   const onServer = serverRender(Widget);

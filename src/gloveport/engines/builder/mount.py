@@ -1,0 +1,83 @@
+"""Mounting a widget for good before it is called good: one worker in a jail of its own for each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from ...errors import EngineUnavailableError, TypeScriptSandboxTimeoutError, WidgetError
+from ...policy import MIB, SandboxMode
+from ..deno.pool import WorkerPool
+from ..deno.process import OFFLINE, Program
+from ..toolbox.process import program
+from .client import NATIVE
+from .spoken import Mounted
+from .talk import Ended, Talk
+
+__all__ = ("MAX_VERDICT", "Mounting", "mount_program")
+
+MEMORY: Final = 256 * MIB
+"""Bytes of private memory beyond what the program takes by itself."""
+HEAP: Final = 192 * MIB
+MAX_VERDICT: Final = 256 * 1024
+"""Bytes of what a worker may say. It has 20 notes of 1,000 characters at most."""
+
+
+def mount_program() -> Program:
+    """The worker's program. Raises `EngineUnavailableError` when a part is missing."""
+    deno, bundle = program(), NATIVE / "mount.js"
+    if not bundle.is_file():
+        raise EngineUnavailableError("the workers of widgets are not built: reinstall gloveport from its source or wheel")
+    # The page's policy does not allow code from strings, so a widget that makes some has to fail here as well.
+    v8 = f"--v8-flags=--max-old-space-size={HEAP // MIB},--disallow-code-generation-from-strings"
+    return Program("a widget's worker", (str(deno), "run", *OFFLINE, v8, str(bundle)), MEMORY)
+
+
+class Mounting:
+    """Workers with a document that are started and jailed before they are wanted, and used once."""
+
+    def __init__(self, *, sandbox: SandboxMode = "require", spares: int = 1) -> None:
+        self._pool = WorkerPool(mount_program, sandbox, name="widget", spares=spares)
+        self.warm = False
+        """A worker was started before, so that others are ready or will soon be."""
+
+    async def begin(self) -> Talk:
+        """A worker. Usually one is ready; the first takes half a second."""
+        worker = await self._pool.take_async()
+        self.warm = True
+        return Talk(worker, MAX_VERDICT)
+
+    async def mount(self, code: str, *, timeout: float, talk: Talk | None = None) -> Mounted:
+        """Mounts what the builder made in a worker of its own.
+
+        Raises:
+            WidgetError: the worker died of it: `stage` is `"memory"` or `"crash"`.
+            TypeScriptSandboxTimeoutError: it did not come to rest within `timeout` seconds, waiting for a worker excluded.
+            EngineUnavailableError: no worker started.
+            SandboxUnavailableError: `sandbox="require"` and there is no jail.
+        """
+        talk = talk or await self.begin()
+        try:
+            with anyio.fail_after(timeout):
+                await talk.send({"code": code})
+                return await talk.receive(Mounted)
+        except TimeoutError:
+            text = f"the widget did not come to rest within {timeout:g} s: an endless loop in its rendering or in an effect?"
+            raise TypeScriptSandboxTimeoutError(text) from None
+        except Ended:
+            memory = await anyio.to_thread.run_sync(talk.worker.ran_out_of_memory)
+            if memory:
+                raise WidgetError("the widget needs more memory than it may have", stage="memory") from None
+            raise WidgetError("the widget ended the process that mounted it", stage="crash") from None
+        finally:
+            talk.close()
+
+    def settle(self, timeout: float = 10.0) -> None:
+        """Waits until a spare is ready; for measurements."""
+        self._pool.settle(timeout)
+
+    def close(self) -> None:
+        """Ends the spares."""
+        self._pool.close()

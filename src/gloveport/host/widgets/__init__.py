@@ -1,0 +1,9 @@
+"""Widgets: React components that a model wrote, as self-contained pages."""
+
+from __future__ import annotations
+
+from .artifacts import Artifacts
+from .render import render
+from .widget import Widget
+
+__all__ = ("Artifacts", "Widget", "render")
