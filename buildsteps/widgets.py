@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from . import bundles, cache
 
 
 def build() -> None:
-    """`guest/builder` and `guest/widget` into `_native/builder.js`, `esbuild.wasm`, `mount.js` and `react.js`."""
+    """`guest/builder` and `guest/widget` into `_native/`: `builder.js`, `esbuild.wasm`, `mount.js` with `mount-program.js`, `react.js`."""
     builder, widget = (cache.ROOT / "guest" / name for name in ("builder", "widget"))
     shared = [*sorted((cache.ROOT / "guest" / "shared").glob("*.ts"))]
     shared += [cache.ROOT / "guest" / "toolbox" / name for name in ("fence.ts", "position.ts")]
     _copy(bundles.bundle(builder / "main.ts", platform="deno", also=shared), "builder.js")
     # Not minified: React then is the one for development, which warns, and stacks have names.
-    _copy(bundles.bundle(widget / "check.ts", platform="deno", also=shared), "mount.js")
+    program = bundles.bundle(widget / "check.ts", platform="deno", also=shared).read_text("utf-8")
+    cache.write(cache.OUTPUT / "mount-program.js", _as_function(program).encode())
+    _copy(bundles.bundle(widget / "load.ts", platform="deno"), "mount.js")
     page = bundles.bundle(widget / "browser.tsx", platform="browser", minify=True).read_text("utf-8")
     cache.write(cache.OUTPUT / "react.js", _for_a_page(page).encode())
     _copy(_esbuild(builder), "esbuild.wasm")
@@ -23,6 +26,22 @@ def build() -> None:
 
 def _copy(made: Path, name: str) -> None:
     cache.write(cache.OUTPUT / name, made.read_bytes())
+
+
+def _as_function(module: str) -> str:
+    """A bundled module as the body of a function of `builtin`, which gives modules of Node.js."""
+    done = re.sub(r'^import\s+([^;"]+?)\s+from\s+"(node:[\w/]+)";$', _binding, module, flags=re.MULTILINE)
+    done = done.replace("__deno_internal_createRequire(import.meta.url)", "builtin")
+    left = re.search(r"^(import|export|await)\b.*|.*\bimport\.meta\b.*", done, re.MULTILINE)
+    if left:
+        raise RuntimeError(f"the program that mounts widgets is still a module: {left[0][:200]}")
+    return done
+
+
+def _binding(found: re.Match[str]) -> str:
+    names, module = found[1], found[2]
+    names = re.sub(r"(\w+)\s+as\s+(\w+)", r"\1: \2", names) if names.startswith("{") else names.removeprefix("* as ")
+    return f'const {names} = builtin("{module}");'
 
 
 def _for_a_page(module: str) -> str:

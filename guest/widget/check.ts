@@ -28,8 +28,9 @@ installDocument();
 warmUp();
 ready();
 const request = receive();
-if (request) {
-  hideHost();
-  send({ ...await mount(request.code as string, on) });
-}
-exit(0);
+if (!request) exit(0);
+hideHost();
+mount(request!.code as string, on).then((verdict) => {
+  send({ ...verdict });
+  exit(0);
+});
