@@ -30,6 +30,9 @@ function refuse(name: string) {
   };
 }
 
+const { Event: DenoEvent } = globalThis;
+const dispatch = globalThis.dispatchEvent.bind(globalThis);
+
 /** Makes the globals of a page out of this process's. */
 export function installDocument(): void {
   const window = new Window({ url: "about:blank", width: 1024, height: 768 }) as unknown as Record<string, unknown>;
@@ -39,6 +42,9 @@ export function installDocument(): void {
     const isFunction = typeof value === "function" && !/^[A-Z]/.test(name);
     define(name, isFunction ? (value as () => unknown).bind(window) : value);
   }
+  // Deno tells of errors that nobody caught by an event of its own, through the global function.
+  const toWindow = globalThis.dispatchEvent;
+  define("dispatchEvent", (event: Event) => event instanceof DenoEvent ? dispatch(event) : toWindow(event));
   for (const name of ["window", "self", "top", "parent", "frames"]) define(name, globalThis);
   for (const name of FORBIDDEN) define(name, refuse(name));
   define("fetch", () => Promise.reject(new TypeError("Failed to fetch: a widget has no network")));

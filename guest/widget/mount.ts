@@ -7,7 +7,8 @@ import * as client from "react-dom/client";
 import { renderToString } from "react-dom/server.edge";
 import * as runtime from "react/jsx-runtime";
 import * as devRuntime from "react/jsx-dev-runtime";
-import { type Note, noteOf, Notes, SCRIPT } from "./notes.ts";
+import { type Note, noteOf, Notes, ownerStack, SCRIPT } from "./notes.ts";
+import { reportTo } from "./prepare.ts";
 
 export interface Verdict {
   mounted: boolean;
@@ -71,7 +72,7 @@ function listenToErrors(notes: Notes, on: typeof addEventListener): void {
     event.preventDefault();
     notes.add(noteOf((event as PromiseRejectionEvent).reason));
   });
-  Object.defineProperty(globalThis, "reportError", { value: (error: unknown) => notes.add(noteOf(error)), configurable: true, writable: true });
+  reportTo((error) => notes.add(noteOf(error)));
 }
 
 function serverRender(Widget: React.ComponentType): Note | null {
@@ -82,8 +83,9 @@ function serverRender(Widget: React.ComponentType): Note | null {
     renderToString(React.createElement(Widget));
     return null;
   } catch (error) {
-    const suspended = error instanceof Error && /suspended/.test(error.message);
-    return suspended ? null : noteOf(error); // waiting for something is fine in a browser
+    // Waiting for something, and portals, are fine in a browser.
+    const browserOnly = error instanceof Error && /suspended|^Portals are not/.test(error.message);
+    return browserOnly ? null : noteOf(error);
   } finally {
     globalThis.console = console;
   }
@@ -95,8 +97,8 @@ async function inDocument(Widget: React.ComponentType, notes: Notes): Promise<No
   document.body.appendChild(container);
   let failed: Note | null = null;
   const root = client.createRoot(container, {
-    onUncaughtError: (error, info) => failed ??= noteOf(error, info.componentStack),
-    onCaughtError: (error, info) => notes.add(noteOf(error, info.componentStack)),
+    onUncaughtError: (error, info) => failed ??= noteOf(error, ownerStack(), info.componentStack),
+    onCaughtError: (error, info) => notes.add(noteOf(error, ownerStack(), info.componentStack)),
     onRecoverableError: (error) => notes.add(noteOf(error)),
   });
   ReactDOM.flushSync(() => root.render(React.createElement(Widget)));

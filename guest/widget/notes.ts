@@ -30,6 +30,11 @@ export function places(...stacks: unknown[]): Place[] {
   return found.slice(0, MOST_PLACES);
 }
 
+/** Where the component that React is at work on was put into the tree. */
+export function ownerStack(): unknown {
+  return (React as { captureOwnerStack?: () => unknown }).captureOwnerStack?.();
+}
+
 /** A thrown value as text; never throws. */
 export function described(thrown: unknown): string {
   try {
@@ -69,7 +74,7 @@ export class Notes {
         return;
       }
       const said = text.split(/\n\n {2,}/)[0]!.replace(/ ?See https:\/\/react\.dev\S+ for more information\.?/, "");
-      this.add({ text: cut(said.replace(/\s+/g, " ").trim()), at: places((React as { captureOwnerStack?: () => unknown }).captureOwnerStack?.()) });
+      this.add({ text: cut(said.replace(/\s+/g, " ").trim()), at: places(ownerStack()) });
     };
     const nothing = () => {};
     const quiet = Object.fromEntries(Object.keys(console).map((name) => [name, nothing]));

@@ -87,7 +87,7 @@ class Builder:
                         reply = await _ask(talk, source, css, resolve)
                     done = True
                 except TimeoutError:
-                    text = f"the widget was not built within {timeout:g} s: make it simpler"
+                    text = "the widget was not built in time: make it simpler"
                     raise TypeScriptSandboxTimeoutError(text) from None
                 except Ended as error:
                     if attempt == 2:

@@ -51,7 +51,7 @@ class Mounting:
         return Talk(worker, MAX_VERDICT)
 
     async def mount(self, code: str, *, timeout: float, talk: Talk | None = None) -> Mounted:
-        """Mounts what the builder made in a worker of its own.
+        """Mounts what the builder made in a worker of its own (`talk`: one that `begin` gave).
 
         Raises:
             WidgetError: the worker died of it: `stage` is `"memory"` or `"crash"`.
@@ -65,7 +65,7 @@ class Mounting:
                 await talk.send({"code": code})
                 return await talk.receive(Mounted)
         except TimeoutError:
-            text = f"the widget did not come to rest within {timeout:g} s: an endless loop in its rendering or in an effect?"
+            text = "the widget did not come to rest in time: is there an endless loop in its rendering or in an effect?"
             raise TypeScriptSandboxTimeoutError(text) from None
         except Ended:
             memory = await anyio.to_thread.run_sync(talk.worker.ran_out_of_memory)

@@ -16,10 +16,10 @@ __all__ = ("page", "react")
 
 _POLICY: Final = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:; "
-    "form-action 'none'; base-uri 'none'; webrtc 'block'"
+    "form-action 'none'; base-uri 'none'"
 )
-"""Scripts: the two of the page, by their hash, so that none can be added and no text becomes code. Nothing is loaded or sent. (Chromium
-alone knows `webrtc`; that a page cannot be framed or is sandboxed cannot be said in a `<meta>`: CSP level 3, section 3.3.)"""
+"""Scripts: the two of the page, by their hash, so that none can be added and no text becomes code. Nothing is loaded or sent. (What a
+`<meta>` cannot say, by CSP level 3, section 3.3: that the page is sandboxed, or who may frame it. That is for whoever shows it.)"""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
