@@ -54,15 +54,18 @@ export async function start(wasm: URL): Promise<void> {
 /** `css` is null without Tailwind CSS. */
 export async function build(sent: string, allowed: Allowed, css: string | null): Promise<Built> {
   const { source, result } = await bundled(sent, allowed);
-  const files = Object.fromEntries(result.outputFiles!.map((file) => [file.path, file.text]));
-  const map = JSON.parse(files["/widget.js.map"]!) as { sources: string[]; mappings: string };
-  const code = files["/widget.js"]!;
+  const map = JSON.parse(output(result, "/widget.js.map")) as { sources: string[]; mappings: string };
+  const code = output(result, "/widget.js");
   return {
     code,
     page: ENDS_SCRIPT.test(code) ? await forPage(source, allowed) : null,
-    css: (css === null ? "" : await styles(source, css)) + (files["/widget.css"] ?? ""),
+    css: (css === null ? "" : await styles(source, css)) + output(result, "/widget.css"),
     map: decode(map.mappings, map.sources.findIndex((path) => path === NAME)),
   };
+}
+
+function output(result: BuildResult, path: string): string {
+  return result.outputFiles!.find((file) => file.path === path)?.text ?? "";
 }
 
 const ENDS_SCRIPT = /<!--|<\/script/i;
@@ -71,21 +74,26 @@ const ENDS_SCRIPT = /<!--|<\/script/i;
 async function forPage(source: string, allowed: Allowed): Promise<string> {
   const result = await run(source, { plugins: [resolving(allowed)], supported: { "template-literal": false } });
   if ("failure" in result) throw result.failure;
-  const code = result.made.outputFiles!.find((file) => file.path === "/widget.js")!.text;
-  return code.replaceAll("<!--", "\\x3C!--").replace(/<\/(?=script)/gi, "<\\/");
+  return output(result.made, "/widget.js").replaceAll("<!--", "\\x3C!--").replace(/<\/(?=script)/gi, "<\\/");
 }
 
+/**
+ * A text with a fence may be JavaScript as it stands, with the fence in a comment, and then exports something. Or it is Markdown; that
+ * may be JavaScript too (a label, an empty template as a tag), which exports nothing.
+ */
 async function bundled(sent: string, allowed: Allowed): Promise<{ source: string; result: BuildResult }> {
+  if (!sent.includes("```")) return { source: sent, result: await attempt(sent, allowed) };
   try {
-    return { source: sent, result: await attempt(sent, allowed) };
+    const result = await attempt(sent, allowed);
+    if (/\bmodule\.exports\b/.test(output(result, "/widget.js"))) return { source: sent, result };
   } catch (error) {
-    const source = error instanceof BuildFailure ? unfenced(sent) : sent;
-    if (source === sent) throw error;
-    return { source, result: await attempt(source, allowed) };
+    if (!(error instanceof BuildFailure)) throw error;
   }
+  const source = unfenced(sent);
+  return { source, result: await attempt(source, allowed) };
 }
 
-/** The code inside of Markdown, on the same lines. Only asked for what does not compile as it stands. */
+/** The code inside of Markdown, on the same lines. */
 function unfenced(sent: string): string {
   try {
     return extractCode(sent.replace(/^\ufeff/, ""), () => false);

@@ -43,13 +43,13 @@ export function resolving({ tailwind, ask }: Allowed): Plugin {
   return {
     name: "imports",
     setup(build) {
-      build.onResolve({ filter: /.*/ }, ({ path, importer, kind }) => {
+      build.onResolve({ filter: /.*/ }, ({ path, importer, namespace, kind }) => {
         if (kind === "entry-point") return undefined;
         if (GIVEN.includes(path)) return { path, external: true };
         if (kind === "url-token") return { path, external: true }; // the page's policy decides what it loads
         if (tailwind && STYLES.test(path)) return { path, namespace: "nothing" };
         if (!ask) return { errors: [{ text: refusal(path) }] };
-        const answer = ask(path, importer);
+        const answer = ask(path, namespace === FROM_HOST ? importer : "");
         if ("refused" in answer) return { errors: [{ text: answer.refused }] };
         answers.set(answer.name, answer);
         return { path: answer.name, namespace: FROM_HOST };
