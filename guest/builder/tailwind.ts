@@ -45,16 +45,17 @@ export async function prepare(): Promise<void> {
   await (ready ??= compiler(USUAL));
 }
 
+const BETWEEN = /[\s"'`<>{}\\;]+|(?<![\w-])[=,]+|,(?=\s)/;
+/** Brackets of a class name may hold what otherwise ends one: `[&>li]:p-1`, `before:content-['x']`. */
+const WITH_BRACKETS = /(?:[\w!@*:\/.%&#-]|\[[^\s[\]]{1,200}\]|\([^\s()]{1,200}\))+/g;
+
 /**
  * What may be class names in a source. Like Tailwind's own scanner it looks at the text and not at the syntax: names must stand in the
  * source whole. What is none gives no rule.
  */
 export function candidates(source: string): string[] {
-  const found = new Set<string>();
-  for (const word of source.split(/[\s"'`<>{}\\;]+|(?<![\w-])[=,]+|,(?=\s)/)) {
-    if (word && word.length <= 200 && /^[-!@*a-z[]/.test(word)) found.add(word);
-  }
-  return [...found];
+  const words = [...source.split(BETWEEN), ...(source.match(WITH_BRACKETS) ?? [])];
+  return [...new Set(words.filter((word) => word.length <= 300 && /^[-!@*a-z[]/.test(word)))];
 }
 
 /** The style sheet for a source; `css` is the application's own, which may leave out the import of Tailwind. Throws `CssFailure`. */

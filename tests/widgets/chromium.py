@@ -89,14 +89,15 @@ class Chromium:
         flags = [*FLAGS.split(), f"--user-data-dir={self.folder}/profile", "--window-size=800,600", "about:blank"]
         # The shell puts the pipes where the browser looks for them.
         script = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self._process = subprocess.Popen(
-            ["bash", "-c", script, "browser", str(path), *flags],
-            pass_fds=(theirs_in, theirs_out),
-            env={"LD_LIBRARY_PATH": str(libraries), "HOME": self.folder, "PATH": os.environ["PATH"]},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=open(f"{self.folder}/stderr", "wb"),  # noqa: SIM115
-        )
+        with open(f"{self.folder}/stderr", "wb") as stderr:
+            self._process = subprocess.Popen(
+                ["bash", "-c", script, "browser", str(path), *flags],
+                pass_fds=(theirs_in, theirs_out),
+                env={"LD_LIBRARY_PATH": str(libraries), "HOME": self.folder, "PATH": os.environ["PATH"]},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
         os.close(theirs_in)
         os.close(theirs_out)
         target = next(t for t in self._ask("Target.getTargets")["targetInfos"] if t["type"] == "page")
@@ -174,7 +175,6 @@ class Chromium:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._process.stderr and self._process.stderr.close()
         os.close(self._out)
         os.close(self._in)
         shutil.rmtree(self.folder, ignore_errors=True)
