@@ -65,7 +65,16 @@ def _install(home: Path) -> None:
         pytest.skip(f"no registry gives {PACKAGE}: {fetched.stderr[-200:]}")
     found = next((home / "deno" / "npm").glob(f"*/{PACKAGE}/{VERSION}"))
     (home / "unpack.ts").write_text(UNPACK)
-    done = run("run", "--quiet", "--no-lock", f"--allow-read={found}", f"--allow-write={home}", "unpack.ts", str(found), str(home))
+    done = run(
+        "run",
+        "--quiet",
+        "--no-lock",
+        f"--allow-read={found}",
+        f"--allow-write={home}",
+        "unpack.ts",
+        str(found),
+        str(home),
+    )
     assert done.returncode == 0, done.stderr
     with tarfile.open(home / "al2023.tar") as libraries:
         libraries.extractall(home / "libraries", filter="data")
@@ -149,7 +158,9 @@ class Chromium:
         """Waits until an expression is true in the page."""
         end = time.monotonic() + seconds
         while not (value := self.value(f"Boolean({expression})")):
-            assert time.monotonic() < end, f"never true: {expression}; page: {self.value('document.body.innerHTML')[:500]}"
+            assert time.monotonic() < end, (
+                f"never true: {expression}; page: {self.value('document.body.innerHTML')[:500]}"
+            )
             time.sleep(0.02)
         return value
 
@@ -169,7 +180,11 @@ class Chromium:
         self.value("1")
         found = [e["params"]["exceptionDetails"] for e in self.events if e["method"] == "Runtime.exceptionThrown"]
         logged = [e["params"]["entry"]["text"] for e in self.events if e["method"] == "Log.entryAdded"]
-        said = [e["params"] for e in self.events if e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "warning")]
+        said = [
+            e["params"]
+            for e in self.events
+            if e["method"] == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "warning")
+        ]
         return [*map(json.dumps, found), *logged, *map(json.dumps, said)]
 
     def close(self) -> None:

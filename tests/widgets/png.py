@@ -49,4 +49,6 @@ def areas(png: bytes, *, least: int = 40) -> dict[Pixel, tuple[int, int, int, in
             box = boxes.setdefault(pixel, [x, y, x, y, 0])
             box[0], box[2], box[3] = min(box[0], x), max(box[2], x), y
             box[4] += 1
-    return {pixel: (x, y, right - x + 1, bottom - y + 1) for pixel, (x, y, right, bottom, n) in boxes.items() if n >= least}
+    return {
+        pixel: (x, y, right - x + 1, bottom - y + 1) for pixel, (x, y, right, bottom, n) in boxes.items() if n >= least
+    }

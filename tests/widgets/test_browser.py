@@ -73,7 +73,9 @@ def test_it_looks_as_its_classes_say(show):
     assert red[0] == blue[0] == 20  # the padding of the whole, and nothing else
     assert blue[1] == green[1] == red[1] + 40 + 10
     assert green[0] == blue[0] + 60
-    assert page.value("getComputedStyle(document.querySelector('#red')).fontWeight") == "700"  # the window is wider than `md`
+    assert (
+        page.value("getComputedStyle(document.querySelector('#red')).fontWeight") == "700"
+    )  # the window is wider than `md`
     assert page.value("getComputedStyle(document.querySelector('#red')).color") not in ("", "rgb(0, 0, 0)")
     bare = areas(show(COUNTER).screenshot())  # the control: without Tailwind CSS there is none of it
     assert not set(expected) & set(bare)
@@ -167,7 +169,21 @@ export default function W() {{ useEffect(out, []); return <p>hi</p> }}"""
     assert server.asked == set()
     assert sum("Content Security Policy" in text for text in browser.complaints()) > 10
 
-    expected = {"fetch", "xhr", "image", "script", "style", "import", "css", "frame", "beacon", "socket", "events", "worker", "eval"}
+    expected = {
+        "fetch",
+        "xhr",
+        "image",
+        "script",
+        "style",
+        "import",
+        "css",
+        "frame",
+        "beacon",
+        "socket",
+        "events",
+        "worker",
+        "eval",
+    }
     browser.ask("Page.navigate", url=(tmp_path / "control.html").as_uri())  # a form leads away from it in the end
     end = time.monotonic() + 10
     while not expected <= server.asked and time.monotonic() < end:

@@ -113,7 +113,9 @@ def test_too_many_at_once_are_told_so(builder, monkeypatch):
 
         async with anyio.create_task_group() as group:
             for _ in range(3):
-                group.start_soon(functools.partial(builder.build, "import 'x'", css=None, resolve=resolve, timeout=30.0))
+                group.start_soon(
+                    functools.partial(builder.build, "import 'x'", css=None, resolve=resolve, timeout=30.0)
+                )
             await anyio.sleep(2.0)
             with pytest.raises(EngineUnavailableError, match="busy"):
                 await build(builder, SOURCE, timeout=0.5)
@@ -176,7 +178,15 @@ def test_a_cancelled_mount_ends_its_worker(mounting, backend):
 
 @pytest.mark.parametrize(
     "said",
-    [b"", b"\x05\x00\x00\x00jnull", b"\xff\xff\xff\xffj", b"\x02\x00\x00\x00j{", b"\x03\x00\x00\x00j{}", b"\x01\x00\x00\x00r", os.urandom(64)],
+    [
+        b"",
+        b"\x05\x00\x00\x00jnull",
+        b"\xff\xff\xff\xffj",
+        b"\x02\x00\x00\x00j{",
+        b"\x03\x00\x00\x00j{}",
+        b"\x01\x00\x00\x00r",
+        os.urandom(64),
+    ],
 )
 def test_a_worker_that_says_nonsense_is_a_typed_error(mounting, said, backend):
     """The worst that a widget can do once it has its worker."""

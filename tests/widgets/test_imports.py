@@ -117,7 +117,10 @@ def test_text_that_names_a_file_stays_text(render, secrets, source):
     ("source", "text"),
     [
         ("const n = {path!r};\nexport default () => <p>{{require(n).a}}</p>", "not part of"),
-        ("const n = {path!r};\nexport default () => {{ (globalThis as any).Deno.readTextFileSync(n) }}", "Deno is not|undefined"),
+        (
+            "const n = {path!r};\nexport default () => {{ (globalThis as any).Deno.readTextFileSync(n) }}",
+            "Deno is not|undefined",
+        ),
         ("/** @jsxImportSource {path} */\nexport default () => <p/>", "cannot be imported"),
     ],
 )
@@ -156,7 +159,9 @@ def test_what_is_refused_says_why(render, specifier, text):
     assert len(str(caught.value)) < 600
 
 
-@pytest.mark.parametrize("specifier", ["react", "react-dom", "react-dom/client", "react/jsx-runtime", "react/jsx-dev-runtime"])
+@pytest.mark.parametrize(
+    "specifier", ["react", "react-dom", "react-dom/client", "react/jsx-runtime", "react/jsx-dev-runtime"]
+)
 def test_react_is_there(render, specifier):
     assert render(f"import * as x from {specifier!r};\nexport default () => <p>{{Object.keys(x).length}}</p>").mounted
 
@@ -164,7 +169,11 @@ def test_react_is_there(render, specifier):
 def test_the_application_can_give_modules(render):
     asked = []
     modules = {
-        "greeting": Answer(name="greeting@1/index.ts", code="import { name } from './name.json';\nexport const text: string = `hi ${name}`", loader="ts"),
+        "greeting": Answer(
+            name="greeting@1/index.ts",
+            code="import { name } from './name.json';\nexport const text: string = `hi ${name}`",
+            loader="ts",
+        ),
         "./name.json": Answer(name="greeting@1/name.json", code='{"name": "you"}', loader="json"),
         "looks": Answer(name="looks@2/style.css", code=".greeting { color: rebeccapurple }", loader="css"),
     }
@@ -180,7 +189,10 @@ def test_the_application_can_give_modules(render):
     assert sorted(asked) == [("./name.json", "greeting@1/index.ts"), ("greeting", ""), ("looks", "")]
     assert ".greeting" in widget.html
     with pytest.raises(WidgetError, match="lodash is on no list") as caught:
-        render("import { text } from 'greeting';\nimport x from 'lodash';\nexport default () => <p>{text}{x}</p>", packages_hook=resolve)
+        render(
+            "import { text } from 'greeting';\nimport x from 'lodash';\nexport default () => <p>{text}{x}</p>",
+            packages_hook=resolve,
+        )
     assert caught.value.line == 2
 
 

@@ -35,7 +35,9 @@ class Document(HTMLParser):
         if tag == "script":
             self.scripts.append("")
         if attrs.get("http-equiv") == "Content-Security-Policy":
-            self.policy = dict((part.strip() + " ").split(" ", 1) for part in entities.unescape(attrs["content"]).split(";"))
+            self.policy = dict(
+                (part.strip() + " ").split(" ", 1) for part in entities.unescape(attrs["content"]).split(";")
+            )
 
     def handle_endtag(self, tag):
         self._inside = None
@@ -47,14 +49,30 @@ class Document(HTMLParser):
 
 def test_the_page_is_whole_and_loads_nothing(render):
     document = Document(render(HELLO).html)
-    assert document.tags == ["html", "head", "meta", "meta", "meta", "meta", "meta", "title", "style", "body", "div", "script", "script"]
+    assert document.tags == [
+        "html",
+        "head",
+        "meta",
+        "meta",
+        "meta",
+        "meta",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "div",
+        "script",
+        "script",
+    ]
     assert document.sources == []
 
 
 def test_the_policy_allows_its_two_scripts_by_hash_and_no_connection(render):
     document = Document(render(HELLO).html)
     policy = {name: value.split() for name, value in document.policy.items()}
-    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in document.scripts]
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in document.scripts
+    ]
     assert policy["default-src"] == ["'none'"]
     assert policy["script-src"] == hashes
     assert "connect-src" not in policy
@@ -80,10 +98,22 @@ NASTY = [
 
 @pytest.mark.parametrize("text", NASTY)
 @pytest.mark.parametrize(
-    "form", ["<p>{{{text!r}}}</p>", "<p title={{{text!r}}}>x</p>", "<p>{{`{text} ${{1}}`}}</p>", "<p>{{String.raw`{text}`}}</p>", "<p>{{String({regex})}}</p>", "<p dangerouslySetInnerHTML={{{{ __html: {text!r} }}}}/>"]
+    "form",
+    [
+        "<p>{{{text!r}}}</p>",
+        "<p title={{{text!r}}}>x</p>",
+        "<p>{{`{text} ${{1}}`}}</p>",
+        "<p>{{String.raw`{text}`}}</p>",
+        "<p>{{String({regex})}}</p>",
+        "<p dangerouslySetInnerHTML={{{{ __html: {text!r} }}}}/>",
+    ],
 )
 def test_no_text_ends_its_script(render, text, form):
-    regex = "/" + re.sub(r"([\\/\[\]{}()*+?.^$|\u2028\u2029])", r"\\\1", text.replace("\u2028", "").replace("\u2029", "")) + "x/"
+    regex = (
+        "/"
+        + re.sub(r"([\\/\[\]{}()*+?.^$|\u2028\u2029])", r"\\\1", text.replace("\u2028", "").replace("\u2029", ""))
+        + "x/"
+    )
     if "raw" in form:
         text = text.replace("\\", "")
     source = f"export default () => {form.format(text=text, regex=regex)}"

@@ -31,17 +31,29 @@ def test_the_same_source_is_the_same_artifact_and_another_one_is_not(render):
     [
         pytest.param("export default () => <p>hi</p>", id="arrow"),
         pytest.param("const W = () => <p>hi</p>;\nexport { W as default }", id="export-list"),
-        pytest.param("import React from 'react';\nexport default class W extends React.Component { render() { return <p>hi</p> } }", id="class"),
+        pytest.param(
+            "import React from 'react';\nexport default class W extends React.Component { render() { return <p>hi</p> } }",
+            id="class",
+        ),
         pytest.param("import { memo } from 'react';\nexport default memo(() => <p>hi</p>)", id="memo"),
         pytest.param("import * as R from 'react';\nexport default R.forwardRef(() => <p>hi</p>)", id="forward-ref"),
-        pytest.param("import { createElement } from 'react';\nexport default () => createElement('p', null, 'hi')", id="javascript"),
+        pytest.param(
+            "import { createElement } from 'react';\nexport default () => createElement('p', null, 'hi')",
+            id="javascript",
+        ),
         pytest.param("module.exports = () => <p>hi</p>", id="commonjs"),
-        pytest.param("enum E { A = 'hi' }\ninterface P { x: number }\nexport default function W(_: P) { return <p>{E.A satisfies string}</p> }", id="typescript"),
+        pytest.param(
+            "enum E { A = 'hi' }\ninterface P { x: number }\nexport default function W(_: P) { return <p>{E.A satisfies string}</p> }",
+            id="typescript",
+        ),
         pytest.param("Sure:\n```tsx\nexport default () => <p>hi</p>\n```\nThat is all.", id="fenced"),
         pytest.param("// ```tsx\n// <Nothing/>\n// ```\nexport default () => <p>hi</p>", id="fence-in-a-comment"),
         pytest.param("\ufeffexport default () => <p>hi</p>", id="byte-order-mark"),
         pytest.param("export default () => <p>{'\ud800'.length}hi</p>", id="lone-surrogate"),
-        pytest.param("import { createPortal } from 'react-dom';\nexport default () => <>{createPortal(<p>hi</p>, document.body)}hi</>", id="portal"),
+        pytest.param(
+            "import { createPortal } from 'react-dom';\nexport default () => <>{createPortal(<p>hi</p>, document.body)}hi</>",
+            id="portal",
+        ),
         pytest.param(
             "import { use, Suspense } from 'react';\nconst p = new Promise<string>((r) => setTimeout(r, 5, 'hi'));\n"
             "const C = () => <b>{use(p)}</b>;\nexport default () => <Suspense fallback='...'><C /></Suspense>",
@@ -71,7 +83,13 @@ def test_what_a_widget_may_look_like(render, source):
         ("export const a = 1;", "export", "there is none", 0, 0),
         ("export default <p/>;", "export", "it is an element", 0, 0),
         ("export default 'text';", "export", "type string", 0, 0),
-        ("export default function W() {\n  // é\n  const 𝑥 = 1; throw new Error('boom ' + 𝑥);\n}", "render", "Error: boom 1", 3, 22),
+        (
+            "export default function W() {\n  // é\n  const 𝑥 = 1; throw new Error('boom ' + 𝑥);\n}",
+            "render",
+            "Error: boom 1",
+            3,
+            22,
+        ),
         (
             "import { useEffect } from 'react';\nexport default function W() {\n  useEffect(() => {\n    null.x;\n  }, []);\n  return <p/>;\n}",
             "render",
@@ -86,9 +104,21 @@ def test_what_a_widget_may_look_like(render, source):
             3,
             33,
         ),
-        ("const f = () => f() + 1;\nexport default () => <p>{f()}</p>", "render", "RangeError: Maximum call stack", 1, 11),
+        (
+            "const f = () => f() + 1;\nexport default () => <p>{f()}</p>",
+            "render",
+            "RangeError: Maximum call stack",
+            1,
+            11,
+        ),
         ("import { useFoo } from 'react';\nexport default function W() {\n  useFoo();\n}", "render", "useFoo", 3, 3),
-        ("const Foo: any = undefined;\nexport default function W() {\n  return <p>\n    <Foo/></p>;\n}", "render", "Element type is invalid", 4, 6),
+        (
+            "const Foo: any = undefined;\nexport default function W() {\n  return <p>\n    <Foo/></p>;\n}",
+            "render",
+            "Element type is invalid",
+            4,
+            6,
+        ),
         ("export default function W() { throw 'a text' }", "render", "no error was thrown: a text", 0, 0),
         ("export default () => <p>{eval('1 + 1')}</p>", "render", "EvalError", 1, 26),
         (
@@ -120,8 +150,14 @@ def test_a_widget_that_fails_is_an_error_with_the_models_line(render, source, st
         ("Promise.reject(new Error('later')); return <p/>", "Error: later (line 3"),
         ("console.warn('mind %s', 'the gap'); return <p/>", "mind the gap"),
         ("useEffect(() => { void fetch('https://example.com/') }, []); return <p/>", "a widget has no network"),
-        ("const r = useRef<any>(null); useEffect(() => r.current.click(), []);\nreturn <p ref={r} onClick={() => { throw new Error('clicked') }}/>", "Error: clicked (line 4"),
-        ("useEffect(() => { setTimeout(() => { throw new Error('ticked') }) }, []); return <p/>", "Error: ticked (line 3"),
+        (
+            "const r = useRef<any>(null); useEffect(() => r.current.click(), []);\nreturn <p ref={r} onClick={() => { throw new Error('clicked') }}/>",
+            "Error: clicked (line 4",
+        ),
+        (
+            "useEffect(() => { setTimeout(() => { throw new Error('ticked') }) }, []); return <p/>",
+            "Error: ticked (line 3",
+        ),
         ("const n = 'node:fs'; void import(n); return <p/>", "dynamic import"),
     ],
 )
@@ -146,7 +182,10 @@ export default function Widget() {
     assert render(source % 2).warnings == ()
 
 
-@pytest.mark.parametrize("body", ["for (;;);", "const w: any[] = []; for (;;) w.push(0), w.pop();", "/(a+)+b/.test('a'.repeat(50)); return <p/>"])
+@pytest.mark.parametrize(
+    "body",
+    ["for (;;);", "const w: any[] = []; for (;;) w.push(0), w.pop();", "/(a+)+b/.test('a'.repeat(50)); return <p/>"],
+)
 @pytest.mark.parametrize("where", ["module", "render", "effect"])
 def test_an_endless_loop_ends_at_the_timeout_and_the_next_widget_renders(render, where, body):
     source = {
@@ -200,7 +239,9 @@ def test_a_widget_that_breaks_what_checks_it_harms_nobody(render, source):
 
 def test_what_a_widget_says_is_bounded_and_printable(render):
     source = "export default function W() { %s }"
-    shout = "for (let i = 0; i < 1000; i++) console.error(i + '\\u001b[31m\\n\\u0007' + 'x'.repeat(100000)); return <p/>"
+    shout = (
+        "for (let i = 0; i < 1000; i++) console.error(i + '\\u001b[31m\\n\\u0007' + 'x'.repeat(100000)); return <p/>"
+    )
     widget = render(source % shout)
     assert 0 < len(widget.warnings) <= 20
     assert all(len(text) < 1100 and text.isprintable() for text in widget.warnings)
@@ -210,7 +251,9 @@ def test_what_a_widget_says_is_bounded_and_printable(render):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("body", ["return <p>hi</p>", "for (let i = 0; i < 50; i++) console.error(i + 'é\"\\\\'.repeat(200)); return <p/>"])
+@pytest.mark.parametrize(
+    "body", ["return <p>hi</p>", "for (let i = 0; i < 50; i++) console.error(i + 'é\"\\\\'.repeat(200)); return <p/>"]
+)
 def test_a_model_is_told_less_than_300_bytes(render, body):
     widget = render(f"export default function W() {{ {body} }}")
     for ensure_ascii in (True, False):

@@ -47,7 +47,12 @@ def test_without_the_plugin_there_are_no_rules(render):
 
 @pytest.mark.parametrize(
     "expression",
-    ["{'p-4 ' + (1 ? 'm-2' : 'm-3')}", "{`p-4 ${1 ? 'm-2' : 'm-3'}`}", "{['p-4', 'm-2', 'm-3'].join(' ')}", "{Object.keys({ 'p-4': 1, 'm-2': 1, 'm-3': 1 }).join(' ')}"],
+    [
+        "{'p-4 ' + (1 ? 'm-2' : 'm-3')}",
+        "{`p-4 ${1 ? 'm-2' : 'm-3'}`}",
+        "{['p-4', 'm-2', 'm-3'].join(' ')}",
+        "{Object.keys({ 'p-4': 1, 'm-2': 1, 'm-3': 1 }).join(' ')}",
+    ],
 )
 def test_classes_are_found_in_code(render, expression):
     found = style(render(f"export default () => <p className={expression}>hi</p>", plugins=[PLUGIN]))
@@ -81,13 +86,13 @@ def test_the_applications_own_style_sheet(render):
 @pytest.mark.parametrize(
     ("css", "text"),
     [
-        ("@import '/etc/passwd';", "only \"tailwindcss\""),
-        ("@import 'file:///etc/passwd';", "only \"tailwindcss\""),
+        ("@import '/etc/passwd';", 'only "tailwindcss"'),
+        ("@import 'file:///etc/passwd';", 'only "tailwindcss"'),
         ("@import 'https://example.com/x.css';", None),
         ("@import url(https://example.com/x.css);", None),
         ("@plugin './x.js';", "not supported"),
         ("@config '/etc/x.js';", "not supported"),
-        ("@reference '/etc/passwd';", "only \"tailwindcss\""),
+        ("@reference '/etc/passwd';", 'only "tailwindcss"'),
         (".a { @apply nonsense-7; }", "does not compile"),
         (".a { color: red", "does not compile"),
     ],
@@ -109,14 +114,33 @@ def test_a_style_cannot_end_its_element(render):
 
 @pytest.mark.parametrize(
     "plugin",
-    ["npm:@tailwindcss/vite@latest", "npm:@tailwindcss/vite", "@tailwindcss/vite", "npm:@tailwindcss/vite@4", "npm:@tailwindcss/vite@4.1.3", "npm:@tailwindcss/vite@^4.0.0", "tailwindcss"],
+    [
+        "npm:@tailwindcss/vite@latest",
+        "npm:@tailwindcss/vite",
+        "@tailwindcss/vite",
+        "npm:@tailwindcss/vite@4",
+        "npm:@tailwindcss/vite@4.1.3",
+        "npm:@tailwindcss/vite@^4.0.0",
+        "tailwindcss",
+    ],
 )
 def test_spellings_of_the_plugin(plugin):
     assert Plugins.parse([plugin]) == Plugins.parse((plugin, plugin)) == Plugins(tailwind=True)
     assert Plugins.parse(()) == Plugins(tailwind=False)
 
 
-@pytest.mark.parametrize("plugin", ["npm:@vitejs/plugin-react", "npm:@tailwindcss/vite@3.4.1", "npm:@tailwindcss/vite@next", "", "npm:@tailwindcss/vite@4.1.3/x", "../plugin.js", "npm:@tailwindcss/vite@40"])
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        "npm:@vitejs/plugin-react",
+        "npm:@tailwindcss/vite@3.4.1",
+        "npm:@tailwindcss/vite@next",
+        "",
+        "npm:@tailwindcss/vite@4.1.3/x",
+        "../plugin.js",
+        "npm:@tailwindcss/vite@40",
+    ],
+)
 def test_any_other_plugin_is_an_error_that_says_which_are_supported(plugin, render):
     with pytest.raises(WidgetPluginError, match="npm:@tailwindcss/vite@latest") as caught:
         render(SOURCE.format("x"), plugins=[plugin])

@@ -40,7 +40,9 @@ def builder_program() -> Program:
     """The builder's program. Raises `EngineUnavailableError` when a part is missing."""
     deno, bundle, wasm = program(), NATIVE / "builder.js", NATIVE / "esbuild.wasm"
     if not bundle.is_file() or not wasm.is_file():
-        raise EngineUnavailableError("the builder of widgets is not built: reinstall gloveport from its source or wheel")
+        raise EngineUnavailableError(
+            "the builder of widgets is not built: reinstall gloveport from its source or wheel"
+        )
     flags = (f"--allow-read={wasm}", f"--v8-flags=--max-old-space-size={(256 * MIB + BASE_HEAP) // MIB}")
     argv = (str(deno), "run", *OFFLINE, *flags, str(bundle))
     return Program("the builder of widgets", argv, MEMORY, readable=(str(wasm),))

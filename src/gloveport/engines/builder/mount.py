@@ -29,7 +29,9 @@ def mount_program() -> Program:
     """The worker's program. Raises `EngineUnavailableError` when a part is missing."""
     deno, bundle, code = program(), NATIVE / "mount.js", NATIVE / "mount-program.js"
     if not bundle.is_file() or not code.is_file():
-        raise EngineUnavailableError("the workers of widgets are not built: reinstall gloveport from its source or wheel")
+        raise EngineUnavailableError(
+            "the workers of widgets are not built: reinstall gloveport from its source or wheel"
+        )
     # The page's policy does not allow code from strings, so a widget that makes some has to fail here as well.
     v8 = f"--v8-flags=--max-old-space-size={HEAP // MIB},--disallow-code-generation-from-strings"
     argv = (str(deno), "run", *OFFLINE, f"--allow-read={code}", v8, str(bundle))

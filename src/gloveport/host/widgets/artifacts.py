@@ -55,7 +55,9 @@ class Artifacts:
     def __getitem__(self, artifact_id: str) -> Widget:
         widget = self._kept.get(artifact_id)
         if widget is None:
-            raise KeyError(f"there is no widget {artifact_id!r}: it was never rendered here, or had to make room for others")
+            raise KeyError(
+                f"there is no widget {artifact_id!r}: it was never rendered here, or had to make room for others"
+            )
         return widget
 
     def save(self, artifact_id: str, path: str | os.PathLike[str]) -> Path:

@@ -47,7 +47,9 @@ def react() -> str:
     try:
         return (NATIVE / "react.js").read_text("utf-8")
     except OSError as error:
-        raise EngineUnavailableError("the page of widgets is not built: reinstall gloveport from its source or wheel") from error
+        raise EngineUnavailableError(
+            "the page of widgets is not built: reinstall gloveport from its source or wheel"
+        ) from error
 
 
 def page(code: str, css: str, title: str) -> str:

@@ -36,7 +36,12 @@ class Widget:
 
     def summary(self) -> dict[str, Any]:
         """What a model is told: as compact JSON under 300 bytes, whatever the widget wrote. Warnings are cut to fit."""
-        told: dict[str, Any] = {"artifact_id": self.artifact_id, "bytes": self.bytes, "mounted": self.mounted, "warnings": []}
+        told: dict[str, Any] = {
+            "artifact_id": self.artifact_id,
+            "bytes": self.bytes,
+            "mounted": self.mounted,
+            "warnings": [],
+        }
         warnings: list[str] = told["warnings"]
         for number, warning in enumerate(self.warnings):
             left = SUMMARY_BYTES - 1 - _ROOM - _size(told)
