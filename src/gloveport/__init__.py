@@ -65,11 +65,15 @@ if TYPE_CHECKING:
         TypeScriptSandboxTimeoutError,
         TypeScriptSandboxUnavailableError,
         ValueCrossingError,
+        WidgetError,
+        WidgetPluginError,
         WorkerCrashed,
     )
     from .host.keys import KeyRing
     from .host.modules.result import ModuleResult
     from .host.modules.session import TypeScriptSandboxSession
+    from .host.widgets.artifacts import Artifacts
+    from .host.widgets.widget import Widget
     from .host.pool import PooledSession, PoolStats, SessionPool
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
@@ -99,6 +103,8 @@ _HOMES = {
     "KeyRing": "host.keys",
     "ModuleResult": "host.modules.result",
     "TypeScriptSandboxSession": "host.modules.session",
+    "Artifacts": "host.widgets.artifacts",
+    "Widget": "host.widgets.widget",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
     "NetworkRule": "policy",
@@ -128,6 +134,7 @@ _HOMES = {
 __all__ = (
     "AgentSandbox",
     "Allow",
+    "Artifacts",
     "Ask",
     "AsyncAgentSandbox",
     "CallInfo",
@@ -202,6 +209,9 @@ __all__ = (
     "TypeScriptSandboxUnavailableError",
     "TypeScriptSandboxSession",
     "ValueCrossingError",
+    "Widget",
+    "WidgetError",
+    "WidgetPluginError",
     "WorkerCrashed",
     "__version__",
     "current_call",

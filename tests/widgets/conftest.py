@@ -20,7 +20,7 @@ def render():
     """`render`, blocking."""
     import anyio
 
-    from gloveport.host.widgets import render as rendering
+    from gloveport.host.widgets.render import render as rendering
 
     def run(source, *, backend="asyncio", **options):
         return anyio.run(functools.partial(rendering, source, **options), backend=backend)

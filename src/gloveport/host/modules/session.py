@@ -24,6 +24,9 @@ from ...errors import (
     TypeScriptSandboxUnavailableError,
 )
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
+from ..widgets.artifacts import Artifacts
+from ..widgets.plugins import Plugins
+from ..widgets.widget import Widget
 from .explain import compile_failure
 from .result import ModuleResult
 from .running import ModuleRun, Request
@@ -45,7 +48,7 @@ class TypeScriptSandboxSession:
     Args:
         allow_package_imports: `npm:`, `jsr:` and `https:` imports (default: none).
         allow_network: `True` for every public host, or rules (default: no network).
-        enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
+        enable_rendering: `render` and `render_widget` (default: off), with `plugins`: `"npm:@tailwindcss/vite@latest"`.
         max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
         max_memory_mb: all private memory of the process beyond what it takes by itself, in MiB (default 512).
         sandbox: `"require"` (default) refuses to start without the whole jail, `"auto"` warns, `"off"` has none.
@@ -75,7 +78,6 @@ class TypeScriptSandboxSession:
         for name, value in (
             ("allow_package_imports", allow_package_imports),
             ("allow_network", allow_network),
-            ("enable_rendering", enable_rendering),
             ("runtime", runtime),
         ):
             if value:
@@ -89,6 +91,10 @@ class TypeScriptSandboxSession:
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
         self._sandbox: SandboxMode = sandbox
         self._busy = busy
+        self._plugins = Plugins.parse(plugins)
+        self._rendering = enable_rendering
+        self.widgets = Artifacts()
+        """What was rendered, by `artifact_id`; it stays after the session was closed."""
         self._profile = Profile(heap_mb=max_old_generation_size_mb, memory_mb=max_memory_mb)
         self._worker: DenoWorker | None = None
         self._lock: anyio.Lock | None = None
@@ -220,13 +226,28 @@ class TypeScriptSandboxSession:
         kind = TypeScriptSandboxTimeoutError if result.exit_reason == "timeout" else TypeScriptSandboxExecutionError
         raise kind(result.error or "", result)
 
-    async def render(self, source: str, *, timeout: float = 30.0) -> Any:
-        """A widget. Raises `TypeScriptSandboxError` without `enable_rendering=True`."""
-        raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+    async def render(self, source: str, *, timeout: float = 30.0) -> Widget:
+        """Makes a page of a React component: a module that exports it as its default. Calls may overlap, also with those of modules.
+
+        Raises `WidgetError` for a component that cannot be built or mounted, with its line; `TypeScriptSandboxTimeoutError`;
+        `TypeScriptSandboxError` when the session is closed or has no `enable_rendering=True`.
+        """
+        if not self._rendering:
+            raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+        if self._lock is None:
+            raise TypeScriptSandboxError("the session is closed: use it inside of `async with`")
+        from ..widgets.render import render
+
+        try:
+            widget = await render(source, plugins=self._plugins.names, timeout=timeout, sandbox=self._sandbox)
+        except (EngineUnavailableError, SandboxUnavailableError) as error:
+            raise TypeScriptSandboxUnavailableError(str(error)) from error
+        self.widgets.put(widget)
+        return widget
 
     async def render_widget(self, source: str, *, timeout: float = 30.0) -> str:
-        """The HTML of a widget. Raises `TypeScriptSandboxError` without `enable_rendering=True`."""
-        raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+        """The HTML of `render`."""
+        return (await self.render(source, timeout=timeout)).html
 
     async def _compiled(self, source: str) -> CompiledModule:
         box = toolbox(self._sandbox)

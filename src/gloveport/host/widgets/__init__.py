@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .artifacts import Artifacts
-from .render import render
 from .widget import Widget
 
-__all__ = ("Artifacts", "Widget", "render")
+__all__ = ("Artifacts", "Widget")

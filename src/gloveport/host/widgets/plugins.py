@@ -23,6 +23,11 @@ class Plugins:
 
     tailwind: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As they are written."""
+        return ("npm:@tailwindcss/vite@latest",) if self.tailwind else ()
+
     @classmethod
     def parse(cls, plugins: Sequence[str]) -> Plugins:
         """Reads specifiers such as `"npm:@tailwindcss/vite@latest"`. Nothing is downloaded: the version here is the one that is used.
