@@ -39,7 +39,6 @@ async function reply(request: Request): Promise<Record<string, unknown>> {
 }
 
 await start(new URL("./esbuild.wasm", import.meta.url));
-await build("export default () => <i/>", { tailwind: false, ask: null }, null); // the first one takes ten times as long
 ready();
 for (let request; (request = receive());) {
   send(await reply(request as Request));

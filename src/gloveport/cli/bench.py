@@ -12,7 +12,7 @@ __all__ = ("arguments", "run")
 
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
-    verb.add_argument("what", choices=["sessions", "catalog", "pool", "arguments", "typecheck"], help="what to measure")
+    verb.add_argument("what", choices=["sessions", "catalog", "pool", "arguments", "typecheck", "widgets"], help="what to measure")
     verb.add_argument(
         "--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours"
     )
@@ -40,6 +40,10 @@ def run(options: argparse.Namespace) -> int:
         from ..bench import typecheck
 
         return show(typecheck.measure(quick=options.quick), as_json=options.json, check=options.check)
+    if options.what == "widgets":
+        from ..bench import widgets
+
+        return show(widgets.measure(quick=options.quick), as_json=options.json, check=options.check)
     if options.what == "pool":
         from ..bench import pool
 

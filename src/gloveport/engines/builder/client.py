@@ -19,7 +19,7 @@ from ..toolbox.process import program
 from .spoken import Answer, Built, Refused, Reply
 from .talk import Ended, Talk
 
-__all__ = ("NATIVE", "Builder", "Resolve", "builder_program")
+__all__ = ("NATIVE", "Builder", "Resolve", "builder_program", "bury")
 
 NATIVE: Final = Path(__file__).resolve().parents[2] / "_native"
 MEMORY: Final = 1024 * MIB
@@ -115,10 +115,10 @@ class Builder:
     def _start(self) -> Talk:
         process = start(builder_program(), self._sandbox, warn=not self._warned)
         self._warned = True
-        return Talk(DenoWorker(process, _bury), MAX_REPLY)
+        return Talk(DenoWorker(process, bury), MAX_REPLY)
 
 
-def _bury(process: Process) -> None:
+def bury(process: Process) -> None:
     """Waits for its end somewhere else than on an event loop."""
     threading.Thread(target=process.close, name="gloveport-builder", daemon=True).start()
 
