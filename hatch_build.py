@@ -12,13 +12,14 @@ if str(ROOT) not in sys.path:
 
 
 def build_native() -> None:
-    """Everything that is not Python source: the wasm guest, the programs of the Deno workers and the compiler."""
-    from buildsteps import bundles, guest
+    """Everything that is not Python source: the wasm guest, the programs of the Deno workers, the compiler, and what makes widgets."""
+    from buildsteps import bundles, guest, widgets
 
     guest.build()
     bundles.toolbox()
     bundles.v8(guest.bootstrap_files())
     bundles.module()
+    widgets.build()
 
 
 try:

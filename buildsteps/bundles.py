@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import cache
@@ -87,10 +88,13 @@ def _as_expression(module: str, parameters: str, give: str = "") -> str:
     return f"({parameters}) => {{\n'use strict';\n{head}\n{give}{local}({parameters});\n}}\n"
 
 
-def bundle(entry: Path, *, platform: str, minify: bool = False, root: Path | None = None) -> Path:
-    """The bundle of `entry`; its folder (or `root`) holds `deno.json` (pinned npm versions) and `deno.lock` (frozen, with hashes)."""
+def bundle(
+    entry: Path, *, platform: str, minify: bool = False, root: Path | None = None, also: Sequence[Path] = ()
+) -> Path:
+    """The bundle of `entry`; its folder (or `root`) holds `deno.json` (pinned npm versions) and `deno.lock` (frozen, with hashes).
+    `also`: files of other folders that it imports."""
     folder = root or entry.parent
-    key = cache.digest([_key(folder), str(entry.relative_to(folder)), platform, str(minify)])
+    key = cache.digest([_key(folder), str(entry.relative_to(folder)), platform, str(minify), *also])
     made = cache.once("bundle", key, lambda work: _bundle(entry, folder, platform, minify, work)) / "bundle.js"
     _write_licences(made)
     return made
@@ -110,6 +114,16 @@ def _bundle(entry: Path, folder: Path, platform: str, minify: bool, work: Path) 
     command += ["--minify"] if minify else []
     _deno(folder, [*command, str(entry.relative_to(folder))])
     _collect_licences(folder, work / "licences", _home())
+
+
+def fetch(folder: Path, entry: str) -> None:
+    """Downloads what `entry` needs, checked against the lock file of its folder."""
+    _deno(folder, ["cache", "--quiet", "--frozen", entry])
+
+
+def packages() -> Path:
+    """Where deno keeps npm packages: `<registry>/<name>/<version>` in it."""
+    return _home() / "npm"
 
 
 def _home() -> Path:

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         TypeScriptSandboxTimeoutError,
         TypeScriptSandboxUnavailableError,
         ValueCrossingError,
+        WidgetError,
+        WidgetPluginError,
         WorkerCrashed,
     )
     from .host.keys import KeyRing
@@ -74,6 +76,8 @@ if TYPE_CHECKING:
     from .host.runtime import IsolatedRuntime
     from .host.sandbox import AsyncAgentSandbox
     from .host.sync import AgentSandbox
+    from .host.widgets.artifacts import Artifacts
+    from .host.widgets.widget import Widget
     from .permissions import Runtime, RuntimePermissions
     from .policy import NetworkRule, NetworkRules
     from .tools.catalog import ToolCatalog
@@ -100,6 +104,8 @@ _HOMES = {
     "KeyRing": "host.keys",
     "ModuleResult": "host.modules.result",
     "TypeScriptSandboxSession": "host.modules.session",
+    "Artifacts": "host.widgets.artifacts",
+    "Widget": "host.widgets.widget",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
     "Runtime": "permissions",
@@ -131,6 +137,7 @@ _HOMES = {
 __all__ = (
     "AgentSandbox",
     "Allow",
+    "Artifacts",
     "Ask",
     "AsyncAgentSandbox",
     "CallInfo",
@@ -207,6 +214,9 @@ __all__ = (
     "TypeScriptSandboxUnavailableError",
     "TypeScriptSandboxSession",
     "ValueCrossingError",
+    "Widget",
+    "WidgetError",
+    "WidgetPluginError",
     "WorkerCrashed",
     "__version__",
     "current_call",

@@ -20,7 +20,9 @@
     ├── TypeScriptSandboxError (RuntimeError)   a session of modules cannot do what was asked: closed, busy, misused
     │   ├── TypeScriptSandboxExecutionError     the code of `run_script` failed; `result` says how
     │   │   ├── TypeScriptSandboxTimeoutError   it took longer than `timeout`
-    │   │   └── PackageError                    a package is not allowed, or cannot be fetched
+    │   │   ├── PackageError                    a package is not allowed, or cannot be fetched
+    │   │   └── WidgetError                     a widget that does not compile, imports what it may not, or does not mount
+    │   ├── WidgetPluginError (ValueError)      a plugin of widgets that is not supported
     │   └── TypeScriptSandboxUnavailableError   modules cannot be run here: a part or a layer of the jail is missing
     ├── CompileError (ValueError)               where and why a source does not compile
     ├── ToolError                               raised by tools; the guest sees the class name
@@ -124,6 +126,8 @@ __all__ = (
     "TypeScriptSandboxTimeoutError",
     "TypeScriptSandboxUnavailableError",
     "ValueCrossingError",
+    "WidgetError",
+    "WidgetPluginError",
     "WorkerCrashed",
 )
 
@@ -350,6 +354,30 @@ class TypeScriptSandboxUnavailableError(TypeScriptSandboxError):
     """Modules cannot be run here: a part is not installed, or a layer of the jail is missing. `__cause__` is the plain error."""
 
     code = "typescript_unavailable"
+
+
+class WidgetError(TypeScriptSandboxExecutionError):
+    """A widget that does not compile, imports what it may not, or does not mount.
+
+    `line` and `column` (in characters) are 1-based and those of its source; 0: unknown. `stage` is where it failed: `"build"` (nothing
+    was run), `"module"` (its top level), `"export"` (no component), `"render"` (rendering, or an effect), `"memory"` (its worker ended
+    for want of memory) or `"crash"` (it ended otherwise).
+    """
+
+    code = "widget"
+
+    def __init__(self, message: str, *, line: int = 0, column: int = 0, stage: str = "build") -> None:
+        super().__init__(f"{message} (line {line}, column {column})" if line else message)
+        self.message = message
+        self.line = line
+        self.column = column
+        self.stage = stage
+
+
+class WidgetPluginError(TypeScriptSandboxError, ValueError):
+    """A plugin of widgets that is not supported; the text says which are."""
+
+    code = "widget_plugin"
 
 
 # ── tools and values ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,14 +9,19 @@ from ..policy import EngineName, Isolation
 
 __all__ = ("arguments", "run")
 
+_SUBJECTS = ("sessions", "modules", "widgets", "network", "catalog", "arguments", "pool", "typecheck")
+"""Each is a module of `gloveport.bench` with a function `measure`."""
+_TAKEN = {
+    "sessions": ("peers", "isolation", "engine"),
+    "modules": ("peers",),
+    "pool": ("isolation", "postgres"),
+}
+"""Which options, beside `quick`, it takes."""
+
 
 def arguments(verb: argparse.ArgumentParser) -> None:
     """Its command line."""
-    verb.add_argument(
-        "what",
-        choices=["sessions", "modules", "network", "catalog", "pool", "arguments", "typecheck"],
-        help="what to measure",
-    )
+    verb.add_argument("what", choices=_SUBJECTS, help="what to measure")
     verb.add_argument(
         "--peers", action="store_true", help="also measure the peers, installed into the cache, in turn with ours"
     )
@@ -30,36 +35,10 @@ def arguments(verb: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measure and print."""
+    from importlib import import_module
+
     from ..bench.report import show
 
-    if options.what == "catalog":
-        from ..bench import catalog
-
-        return show(catalog.measure(quick=options.quick), as_json=options.json, check=options.check)
-    if options.what == "arguments":
-        from ..bench import arguments as checking
-
-        return show(checking.measure(quick=options.quick), as_json=options.json, check=options.check)
-    if options.what == "typecheck":
-        from ..bench import typecheck
-
-        return show(typecheck.measure(quick=options.quick), as_json=options.json, check=options.check)
-    if options.what == "modules":
-        from ..bench import modules
-
-        return show(
-            modules.measure(peers=options.peers, quick=options.quick), as_json=options.json, check=options.check
-        )
-    if options.what == "network":
-        from ..bench import network
-
-        return show(network.measure(quick=options.quick), as_json=options.json, check=options.check)
-    if options.what == "pool":
-        from ..bench import pool
-
-        rows = pool.measure(quick=options.quick, isolation=options.isolation, postgres=options.postgres)
-        return show(rows, as_json=options.json, check=options.check)
-    from ..bench.sessions import measure
-
-    rows = measure(peers=options.peers, quick=options.quick, isolation=options.isolation, engine=options.engine)
+    given = {name: getattr(options, name) for name in _TAKEN.get(options.what, ())}
+    rows = import_module(f"gloveport.bench.{options.what}").measure(quick=options.quick, **given)
     return show(rows, as_json=options.json, check=options.check)

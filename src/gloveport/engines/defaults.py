@@ -10,13 +10,16 @@ from ..policy import SandboxMode
 from .toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from .builder import Builder, Mounting
     from .checker import Checker
 
-__all__ = ("checker", "toolbox")
+__all__ = ("builder", "checker", "mounting", "toolbox")
 
 _lock = threading.Lock()
 _toolboxes: dict[str, Toolbox] = {}
 _checkers: dict[str, Checker] = {}
+_builders: dict[str, Builder] = {}
+_mountings: dict[str, Mounting] = {}
 
 
 def toolbox(sandbox: SandboxMode) -> Toolbox:
@@ -37,6 +40,28 @@ def checker(sandbox: SandboxMode) -> Checker:
         found = _checkers.get(sandbox)
         if found is None:
             found = _checkers[sandbox] = Checker(sandbox=sandbox, toolbox=box)
+        return found
+
+
+def builder(sandbox: SandboxMode) -> Builder:
+    """One resident builder of widgets per mode and process; it starts with the first widget."""
+    from .builder import Builder
+
+    with _lock:
+        found = _builders.get(sandbox)
+        if found is None:
+            found = _builders[sandbox] = Builder(sandbox=sandbox)
+        return found
+
+
+def mounting(sandbox: SandboxMode) -> Mounting:
+    """The workers that mount widgets, one supply per mode and process."""
+    from .builder import Mounting
+
+    with _lock:
+        found = _mountings.get(sandbox)
+        if found is None:
+            found = _mountings[sandbox] = Mounting(sandbox=sandbox)
         return found
 
 

@@ -111,6 +111,11 @@ class WorkerPool:
         # Abandoned when cancelled: the worker that then comes is dropped, which ends it.
         return await anyio.to_thread.run_sync(self.take, abandon_on_cancel=True)
 
+    def prepare(self) -> None:
+        """Starts the spares now, in the background, instead of after the first `take`."""
+        with self._change:
+            self._wake()
+
     def settle(self, timeout: float = 10.0) -> None:
         """Waits until every spare is ready and all that is done with has ended, at most so long."""
         deadline = time.monotonic() + timeout

@@ -34,6 +34,9 @@ from ...permissions import Packages, Runtime
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
 from ..packages.resolver import resolver_for
 from ..packages.specifiers import is_package
+from ..widgets.artifacts import Artifacts
+from ..widgets.plugins import Plugins
+from ..widgets.widget import Widget
 from .calls import bridge_of
 from .explain import compile_failure, package_failure
 from .inputs import encoded_inputs
@@ -59,7 +62,7 @@ class TypeScriptSandboxSession:
     Args:
         allow_package_imports: `npm:`, `jsr:` and `https:` imports (default: none).
         allow_network: `True` for every public host and port, or rules: `["api.example.com"]`, `NetworkRules` (default: no network).
-        enable_rendering: `render_widget` (default: off), with `plugins` for its builds.
+        enable_rendering: `render` and `render_widget` (default: off), with `plugins`: `"npm:@tailwindcss/vite@latest"`.
         max_old_generation_size_mb: V8's heap in MiB (default 128); `None` leaves it to V8.
         runtime: instead of all of these, what the application grants in detail.
         max_memory_mb: all private memory of the process beyond what it takes by itself, in MiB (default 512).
@@ -88,9 +91,6 @@ class TypeScriptSandboxSession:
             raise TypeError(f"`allow_package_imports` must be True, False or a Packages, not {allow_package_imports!r}")
         if plugins and not enable_rendering:
             raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")
-        for name, value in (("enable_rendering", enable_rendering),):
-            if value:
-                raise TypeScriptSandboxUnavailableError(f"`{name}` is not available yet")
         owned = {
             "allow_package_imports": allow_package_imports is not False,
             "allow_network": allow_network is not False,
@@ -117,7 +117,10 @@ class TypeScriptSandboxSession:
             raise ValueError(f"`busy` must be 'queue' or 'error', not {busy!r}")
         self._sandbox: SandboxMode = runtime.sandbox
         self._busy = busy
-        self._renders = enable_rendering
+        self._plugins = Plugins.parse(plugins)
+        self._rendering = enable_rendering
+        self.widgets = Artifacts()
+        """What was rendered, by `artifact_id`; it stays after the session was closed."""
         packages = Packages() if allow_package_imports is True else allow_package_imports or None
         self._packages = None if packages is None else resolver_for(packages)
         self._profile = Profile(
@@ -147,7 +150,7 @@ class TypeScriptSandboxSession:
     @property
     def renders(self) -> bool:
         """Whether it was made with `enable_rendering`."""
-        return self._renders
+        return self._rendering
 
     @property
     def workspace(self) -> Path | None:
@@ -293,13 +296,28 @@ class TypeScriptSandboxSession:
         kind = TypeScriptSandboxTimeoutError if result.exit_reason == "timeout" else TypeScriptSandboxExecutionError
         raise kind(result.error or "", result)
 
-    async def render(self, source: str, *, timeout: float = 30.0) -> Any:
-        """A widget. Raises `TypeScriptSandboxError` without `enable_rendering=True`."""
-        raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+    async def render(self, source: str, *, timeout: float = 30.0) -> Widget:
+        """Makes a page of a React component: a module that exports it as its default. Calls may overlap, also with those of modules.
+
+        Raises `WidgetError` for a component that cannot be built or mounted, with its line; `TypeScriptSandboxTimeoutError`;
+        `TypeScriptSandboxError` when the session is closed or has no `enable_rendering=True`.
+        """
+        if not self._rendering:
+            raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+        if self._lock is None:
+            raise TypeScriptSandboxError("the session is closed: use it inside of `async with`")
+        from ..widgets.render import render
+
+        try:
+            widget = await render(source, plugins=self._plugins.names, timeout=timeout, sandbox=self._sandbox)
+        except (EngineUnavailableError, SandboxUnavailableError) as error:
+            raise TypeScriptSandboxUnavailableError(str(error)) from error
+        self.widgets.put(widget)
+        return widget
 
     async def render_widget(self, source: str, *, timeout: float = 30.0) -> str:
-        """The HTML of a widget. Raises `TypeScriptSandboxError` without `enable_rendering=True`."""
-        raise TypeScriptSandboxError("this session does not render: it needs `enable_rendering=True`")
+        """The HTML of `render`."""
+        return (await self.render(source, timeout=timeout)).html
 
     async def _compiled(self, source: str) -> CompiledModule:
         box = toolbox(self._sandbox)

@@ -28,7 +28,6 @@ __all__ = ("TypeScriptSandbox",)
 
 _NAMED_BY_TOOL_SELECTOR: Final = ToolDefinition
 """`ToolSelector` names it in quotes; the schema of specs resolves the quotes in this module."""
-_KEPT_WIDGETS: Final = 64
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -76,12 +75,12 @@ class TypeScriptSandbox(AbstractCapability[AgentDepsT]):
     sandbox: SandboxMode = "require"
     """`"require"`: refuse to run without the whole jail; `"auto"`: warn; `"off"`: no jail."""
 
-    artifacts: Artifacts = dataclasses.field(init=False, repr=False, compare=False)
-    """The widgets that were rendered last, by their id: for the application."""
+    widgets: Artifacts = dataclasses.field(init=False, repr=False, compare=False)
+    """What was rendered, by `artifact_id`: for the application, also after the run."""
 
     def __post_init__(self) -> None:
         self._check()
-        self.artifacts = Artifacts(_KEPT_WIDGETS)
+        self.widgets = Artifacts()
         self._sessions = RunSessions(self._make_session)
         self._run = self._make_run()
         if self.session is None:
@@ -198,12 +197,12 @@ class TypeScriptSandbox(AbstractCapability[AgentDepsT]):
             metadata = {"typescript_sandbox": True, "error_type": error.code}
             return Outcome(ok=False, value=None, text=str(error), metadata=metadata)
         whole = self.widget_output == "html"
-        if whole and len(widget.html.encode()) > self.max_output_bytes:
+        if whole and widget.bytes > self.max_output_bytes:
             text = f"the document has more than {self.max_output_bytes} bytes: raise `max_output_bytes`, or use widget_output='artifact'"
             return Outcome(
                 ok=False, value=None, text=text, metadata={"typescript_sandbox": True, "error_type": "result_too_large"}
             )
-        self.artifacts.add(widget)
+        self.widgets.put(widget)
         return of_widget(widget, whole=whole, call_input=source, toolset_id=self.id or "")
 
 

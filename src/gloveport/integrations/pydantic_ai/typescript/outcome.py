@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ....host.modules.result import ModuleResult
-from ....host.widgets.render import Widget
+from ....host.widgets.widget import Widget
 from ..results import well_formed
 
 __all__ = ("Outcome", "of_module", "of_widget")
@@ -73,7 +73,7 @@ def _failure(result: ModuleResult, more: dict[str, Any]) -> str:
 def of_widget(widget: Widget, *, whole: bool, call_input: str, toolset_id: str) -> Outcome:
     """What the model is told of a widget; the document is in the metadata, as an MCP app's resource."""
     uri = f"ui://gloveport/{widget.artifact_id}"
-    told = widget.to_model()
+    told = widget.summary()
     resource = {"uri": uri, "mimeType": "text/html;profile=mcp-app", "text": widget.html}
     return Outcome(
         ok=True,
@@ -82,7 +82,7 @@ def of_widget(widget: Widget, *, whole: bool, call_input: str, toolset_id: str) 
         metadata={
             "typescript_sandbox": True,
             "code_language": "tsx",
-            "output_bytes": len(widget.html.encode()),
+            "output_bytes": widget.bytes,
             "artifact_id": widget.artifact_id,
             "warnings": list(widget.warnings),
             # pydantic_ai.mcp.MCPAppToolResult, which the AG-UI and Vercel adapters forward to the page

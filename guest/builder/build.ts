@@ -1,0 +1,147 @@
+/** One module of a model into one script. */
+
+import * as esbuild from "esbuild-wasm/esm/browser.js";
+import type { BuildOptions, BuildResult, Message } from "esbuild-wasm";
+import { extractCode } from "../toolbox/fence.ts";
+import { SourceError, positionAt } from "../toolbox/position.ts";
+import { type Allowed, GIVEN, resolving } from "./imports.ts";
+import { decode, type Mapping } from "./mappings.ts";
+import { styles } from "./tailwind.ts";
+
+const NAME = "widget.tsx";
+const OPTIONS: BuildOptions = {
+  bundle: true,
+  write: false,
+  metafile: true,
+  format: "cjs",
+  platform: "browser",
+  target: "es2022",
+  jsx: "automatic",
+  define: { "process.env.NODE_ENV": '"production"' },
+  // Names stay: React's warnings and stacks speak of components by them.
+  minifyWhitespace: true,
+  minifySyntax: true,
+  legalComments: "none",
+  charset: "ascii",
+  sourcemap: "external",
+  sourcesContent: false,
+  tsconfigRaw: {},
+  outfile: "/widget.js",
+  logLevel: "silent",
+  logLimit: 5,
+};
+
+export interface Built {
+  code: string;
+  /** The same as the content of a `<script>`, where that differs. */
+  page: string | null;
+  css: string;
+  map: Mapping;
+}
+
+/** A source that cannot become a widget; 1-based line and column (in characters) of it as it was sent, 0: unknown. */
+export class BuildFailure extends Error {
+  constructor(message: string, readonly line = 0, readonly column = 0) {
+    super(message);
+  }
+}
+
+export async function start(wasm: URL): Promise<void> {
+  const wasmModule = await WebAssembly.compile(Deno.readFileSync(wasm));
+  await esbuild.initialize({ wasmModule, worker: false });
+}
+
+/** `css` is null without Tailwind CSS. */
+export async function build(sent: string, allowed: Allowed, css: string | null): Promise<Built> {
+  const { source, result } = await bundled(sent, allowed);
+  const map = JSON.parse(output(result, "/widget.js.map")) as { sources: string[]; mappings: string };
+  const code = output(result, "/widget.js");
+  return {
+    code,
+    page: ENDS_SCRIPT.test(code) ? await forPage(source, allowed) : null,
+    css: (css === null ? "" : await styles(source, css)) + output(result, "/widget.css"),
+    map: decode(map.mappings, map.sources.findIndex((path) => path === NAME)),
+  };
+}
+
+function output(result: BuildResult, path: string): string {
+  return result.outputFiles!.find((file) => file.path === path)?.text ?? "";
+}
+
+const ENDS_SCRIPT = /<!--|<\/script/i;
+
+/** Without template literals, whose raw text would change: what is left are strings, regular expressions and comments of licences. */
+async function forPage(source: string, allowed: Allowed): Promise<string> {
+  const result = await run(source, { plugins: [resolving(allowed)], supported: { "template-literal": false } });
+  if ("failure" in result) throw result.failure;
+  return output(result.made, "/widget.js").replaceAll("<!--", "\\x3C!--").replace(/<\/(?=script)/gi, "<\\/");
+}
+
+/**
+ * A text with a fence may be JavaScript as it stands, with the fence in a comment, and then exports something. Or it is Markdown; that
+ * may be JavaScript too (a label, an empty template as a tag), which exports nothing.
+ */
+async function bundled(sent: string, allowed: Allowed): Promise<{ source: string; result: BuildResult }> {
+  if (!sent.includes("```")) return { source: sent, result: await attempt(sent, allowed) };
+  try {
+    const result = await attempt(sent, allowed);
+    if (/\bmodule\.exports\b/.test(output(result, "/widget.js"))) return { source: sent, result };
+  } catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+  }
+  const source = unfenced(sent);
+  return { source, result: await attempt(source, allowed) };
+}
+
+/** The code inside of Markdown, on the same lines. */
+function unfenced(sent: string): string {
+  try {
+    return extractCode(sent.replace(/^\ufeff/, ""), () => false);
+  } catch (error) {
+    if (!(error instanceof SourceError)) throw error;
+    const { line, column } = positionAt(sent, error.offset);
+    throw new BuildFailure(error.message, line, column);
+  }
+}
+
+async function attempt(source: string, allowed: Allowed): Promise<BuildResult> {
+  const plain = await plainly(source);
+  if (plain) return plain;
+  const result = await run(source, { plugins: [resolving(allowed)] });
+  if ("failure" in result) throw result.failure;
+  return result.made;
+}
+
+/**
+ * Without a plugin, whose calls take three times as long as the rest. What it makes counts only if it imports nothing but what is
+ * given, which its report says; all else, failures too, is for the plugin to judge.
+ */
+async function plainly(source: string): Promise<BuildResult | null> {
+  const result = await run(source, { external: GIVEN });
+  if ("failure" in result) return null;
+  const { inputs, outputs } = result.made.metafile!;
+  const imports = Object.values(outputs).flatMap((output) => output.imports);
+  const known = imports.every(({ path, external }) => external && GIVEN.includes(path));
+  return known && Object.keys(inputs).length === 1 ? result.made : null;
+}
+
+async function run(contents: string, more: BuildOptions): Promise<{ made: BuildResult } | { failure: BuildFailure }> {
+  try {
+    return { made: await esbuild.build({ ...OPTIONS, ...more, stdin: { contents, loader: "tsx", sourcefile: NAME } }) };
+  } catch (error) {
+    const errors = (error as { errors?: Message[] }).errors;
+    if (!errors?.length) throw error;
+    return { failure: explained(errors[0]!) };
+  }
+}
+
+const WORDS: [RegExp, string][] = [
+  [/^Top-level await is currently not supported/, "a widget cannot wait at its top level: load data in an effect (useEffect)"],
+];
+
+function explained({ text, location }: Message): BuildFailure {
+  const said = WORDS.find(([pattern]) => pattern.test(text))?.[1] ?? text.replaceAll(/<stdin>/g, NAME);
+  if (!location || location.file !== NAME) return new BuildFailure(location ? `${location.file}: ${said}` : said);
+  const before = new TextEncoder().encode(location.lineText).subarray(0, location.column); // it counts bytes
+  return new BuildFailure(said, location.line, [...new TextDecoder().decode(before)].length + 1);
+}

@@ -1,0 +1,203 @@
+"""From a model's module to a page: `render`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+
+from ...engines.builder import Builder, Built, Mounted, Mounting, Note
+from ...engines.builder.client import Resolve
+from ...engines.builder.talk import Talk
+from ...engines.defaults import builder, mounting
+from ...errors import GloveportError, TypeScriptSandboxTimeoutError, WidgetError
+from ...policy import MIB, SandboxMode, check_seconds
+from .html import page
+from .plugins import Plugins
+from .widget import Widget
+
+__all__ = ("render",)
+
+_CACHE_BYTES: Final = 16 * MIB
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_MOST_WARNINGS: Final = 20
+_MOST_TEXT: Final = 1000
+
+
+async def render(
+    source: str,
+    *,
+    plugins: Sequence[str] = (),
+    css: str = "",
+    title: str | None = None,
+    packages_hook: Resolve | None = None,
+    timeout: float = 30.0,
+    sandbox: SandboxMode = "require",
+) -> Widget:
+    """Makes a self-contained page of a React component. Runs under asyncio and trio, and holds neither up.
+
+    Args:
+        source: a complete module in TSX (or TypeScript, or JavaScript) that exports the component as its default; also inside one
+            Markdown fence; at most 1 MiB. It gets no props. It may import `react` and `react-dom`; everything else is refused.
+        plugins: `"npm:@tailwindcss/vite@latest"` turns on Tailwind CSS, which is part of this package.
+        css: the application's own style sheet; with Tailwind CSS its directives are understood (`@theme`, `@utility`, `@apply`).
+        title: of the page; default: the component's name.
+        packages_hook: gives the modules for further imports; called with a specifier and the name of the module that imports it.
+        timeout: seconds for building and mounting together. Waiting for a free worker does not count.
+        sandbox: as for sessions.
+
+    The component is mounted, first by React's server renderer and then in a document, in a jailed process of its own, with effects. What
+    React complains of comes back as warnings.
+
+    Raises:
+        WidgetError: it does not compile, imports what it may not, exports no component, or throws while it is rendered or in an effect;
+            with the line and column of `source`.
+        TypeScriptSandboxTimeoutError: `timeout`.
+        WidgetPluginError: a plugin that is not supported.
+        EngineUnavailableError: a part is missing or does not start. SandboxUnavailableError: there is no jail.
+    """
+    began = time.monotonic()
+    if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"the source of a widget is a str, not {type(source).__name__}")
+    check_seconds("timeout", timeout)
+    chosen = Plugins.parse(plugins)
+    key = _key(source, css, chosen, title)
+    kept = _rendered.get(key) if packages_hook is None else None
+    if kept is None:
+        built, mounted = await _made(source, css if chosen.tailwind else None, packages_hook, timeout, sandbox)
+        kept = _widget(source, built, mounted, "" if chosen.tailwind else css, title)
+        if packages_hook is None:
+            _rendered.put(key, kept)
+    return Widget(**{**vars(kept), "duration": time.monotonic() - began})
+
+
+async def _made(
+    source: str, css: str | None, resolve: Resolve | None, timeout: float, sandbox: SandboxMode
+) -> tuple[Built, Mounted]:
+    """Builds and mounts. The very first time the worker is started while the builder is."""
+    ours, workers = builder(sandbox), mounting(sandbox)
+    if workers.warm:
+        return await _built_and_mounted(ours, workers, source, css, resolve, timeout, None)
+    started: list[Talk] = []
+    failed: list[GloveportError] = []
+
+    async def start() -> None:
+        try:
+            started.append(await workers.begin())
+        except GloveportError as error:
+            failed.append(error)
+
+    built: Built | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(start)
+        try:
+            clock = time.monotonic()
+            built = await ours.build(source, css=css, resolve=resolve, timeout=timeout)
+            timeout -= time.monotonic() - clock
+        except GloveportError as error:  # not out of the group, which would wrap it
+            failed.insert(0, error)
+            group.cancel_scope.cancel()
+    if failed or built is None:
+        for talk in started:
+            talk.close()
+        raise failed[0]
+    return built, await _mounted(workers, built, source, timeout, started[0])
+
+
+async def _built_and_mounted(
+    ours: Builder,
+    workers: Mounting,
+    source: str,
+    css: str | None,
+    resolve: Resolve | None,
+    timeout: float,
+    talk: Talk | None,
+) -> tuple[Built, Mounted]:
+    clock = time.monotonic()
+    built = await ours.build(source, css=css, resolve=resolve, timeout=timeout)
+    return built, await _mounted(workers, built, source, timeout - (time.monotonic() - clock), talk)
+
+
+async def _mounted(workers: Mounting, built: Built, source: str, left: float, talk: Talk | None) -> Mounted:
+    if left <= 0:
+        if talk is not None:
+            talk.close()
+        raise TypeScriptSandboxTimeoutError("building the widget took all of its time")
+    mounted = await workers.mount(built.code, timeout=left, talk=talk)
+    if mounted.mounted and mounted.error is None:
+        return mounted
+    note = mounted.error or Note("the widget was not mounted", [])
+    line, column = _place(built, note, source)
+    raise WidgetError(_clean(note.text), line=line, column=column, stage=mounted.stage or "render")
+
+
+def _widget(source: str, built: Built, mounted: Mounted, css: str, title: str | None) -> Widget:
+    named = title or _clean(mounted.name)[:80] or "Widget"
+    html = page(built.page or built.code, css + built.css, named)
+    encoded = html.encode()
+    warnings = tuple(_told(built, note, source) for note in mounted.warnings[:_MOST_WARNINGS])
+    digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
+    return Widget(f"widget_{digest}", html, named, len(encoded), warnings)
+
+
+def _told(built: Built, note: Note, source: str) -> str:
+    line, column = _place(built, note, source)
+    return _clean(note.text) + (f" (line {line}, column {column})" if line else "")
+
+
+def _place(built: Built, note: Note, source: str) -> tuple[int, int]:
+    """The innermost place that is the model's own; (0, 0): none is. Columns in characters."""
+    lines = re.split(r"\r\n|[\n\r\u2028\u2029]", source)
+    for at in note.at:
+        found = built.locate(*at)
+        if found is not None and found[0] <= len(lines):
+            line, column = found
+            before = lines[line - 1].encode("utf-16-le", "surrogatepass")[: 2 * (column - 1)]
+            return line, len(before.decode("utf-16-le", "ignore")) + 1
+    return 0, 0
+
+
+def _clean(text: str) -> str:
+    """One line without control characters, of bounded length: a widget wrote it, and a model, a terminal or a log reads it."""
+    text = _UNPRINTABLE.sub(" ", text)
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+
+
+def _key(source: str, css: str, plugins: Plugins, title: str | None) -> bytes:
+    text = json.dumps([source, css, plugins.tailwind, title])
+    return hashlib.blake2b(text.encode("ascii"), digest_size=32).digest()
+
+
+class _Rendered:
+    """Widgets by what they were made from. Only good ones: what failed may have failed for want of time."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max = max_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[bytes, Widget] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes) -> Widget | None:
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+            return found
+
+    def put(self, key: bytes, widget: Widget) -> None:
+        with self._lock:
+            replaced = self._kept.pop(key, None)
+            self._bytes += widget.bytes - (replaced.bytes if replaced else 0)
+            self._kept[key] = widget
+            while self._bytes > self._max:
+                self._bytes -= self._kept.popitem(last=False)[1].bytes
+
+
+_rendered = _Rendered(_CACHE_BYTES)

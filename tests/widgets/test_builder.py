@@ -1,0 +1,245 @@
+"""The builder and the workers: dying, being busy, being cancelled, and leaving nothing."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import time
+
+import anyio
+import pytest
+
+from gloveport.engines.builder import Builder, Mounting
+from gloveport.errors import EngineUnavailableError, TypeScriptSandboxTimeoutError, WidgetError
+
+SOURCE = "export default () => <p>{}</p>"
+SLOW = "export default () => <p>{" + "+".join(["(" * 40 + "1" + ")" * 40] * 4000) + "}</p>"
+
+
+@pytest.fixture
+def builder():
+    made = Builder()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def mounting():
+    made = Mounting()
+    yield made
+    made.close()
+
+
+def build(builder, source, timeout=30.0, **options):
+    return builder.build(source, css=None, resolve=None, timeout=timeout, **options)
+
+
+def test_one_process_serves_all_and_comes_again_when_it_died(builder, backend):
+    async def main():
+        await build(builder, SOURCE)
+        first = builder.pid
+        await build(builder, SOURCE)
+        assert builder.pid == first
+        os.kill(first, signal.SIGKILL)
+        built = await build(builder, SOURCE)
+        assert "jsx" in built.code
+        assert builder.pid != first
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_timeout_ends_the_builder_and_the_next_one_works(builder, backend):
+    async def main():
+        await build(builder, SOURCE)
+        first = builder.pid
+        with pytest.raises(TypeScriptSandboxTimeoutError):
+            await build(builder, SLOW, timeout=0.001)
+        await build(builder, SOURCE)
+        assert builder.pid != first
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_cancelled_build_leaves_no_answer_for_the_next(builder, backend):
+    async def main():
+        await build(builder, SOURCE)
+        with anyio.move_on_after(0.002) as scope:
+            await build(builder, SLOW)
+        assert scope.cancelled_caught
+        built = await build(builder, "export default () => <b>other</b>")
+        assert "other" in built.code
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_host_that_is_slow_to_answer_holds_up_nobody_else(builder, backend):
+    """One build waits for its host; another one gets a process of its own."""
+    from gloveport.engines.builder import Answer
+
+    async def main():
+        await build(builder, SOURCE)
+        asked, go_on = anyio.Event(), anyio.Event()
+
+        async def resolve(specifier, importer):
+            asked.set()
+            await go_on.wait()
+            return Answer(name="slow", code="export const x = 'slowly'")
+
+        source = "import { x } from 'slow';\nexport default () => <p>{x}</p>"
+        found = []
+
+        async def slow():
+            found.append(await builder.build(source, css=None, resolve=resolve, timeout=30.0))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow)
+            await asked.wait()
+            assert "other" in (await build(builder, "export default () => <b>other</b>")).code
+            assert found == []
+            go_on.set()
+        assert "slowly" in found[0].code
+
+    anyio.run(main, backend=backend)
+
+
+def test_too_many_at_once_are_told_so(builder, monkeypatch):
+    from gloveport.engines.builder import Answer
+
+    async def main():
+        async def resolve(specifier, importer):
+            await anyio.sleep(30)
+            return Answer(name="never", code="")
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(
+                    functools.partial(builder.build, "import 'x'", css=None, resolve=resolve, timeout=30.0)
+                )
+            await anyio.sleep(2.0)
+            with pytest.raises(EngineUnavailableError, match="busy"):
+                await build(builder, SOURCE, timeout=0.5)
+            group.cancel_scope.cancel()
+        assert "jsx" in (await build(builder, SOURCE)).code
+
+    anyio.run(main)
+
+
+def test_what_crashes_the_builder_is_the_sources_fault(builder):
+    """Killed twice at the same source: it is not tried a third time."""
+    from gloveport.engines.builder import Answer
+
+    async def main():
+        async def resolve(specifier, importer):
+            os.kill(builder.pid, signal.SIGKILL)
+            return Answer(name="x", code="")
+
+        with pytest.raises(WidgetError, match="crashes the builder"):
+            await builder.build("import 'x'", css=None, resolve=resolve, timeout=30.0)
+        assert "jsx" in (await build(builder, SOURCE)).code
+
+    anyio.run(main)
+
+
+def test_closed_is_closed(builder):
+    builder.close()
+    builder.close()
+    with pytest.raises(EngineUnavailableError, match="closed"):
+        anyio.run(build, builder, SOURCE)
+
+
+def test_every_widget_has_a_worker_of_its_own(builder, mounting, backend):
+    """What one leaves in its globals no other finds."""
+    source = "globalThis.left ??= 0;\nexport default function W() { if (globalThis.left++ > %d) throw new Error('found'); return <p/> }"
+
+    async def main():
+        for _ in range(2):
+            built = await build(builder, source % 3)
+            assert (await mounting.mount(built.code, timeout=20.0)).error is None
+        built = await build(builder, source % -1)  # the control: this one would be seen
+        assert "found" in (await mounting.mount(built.code, timeout=20.0)).error.text
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_cancelled_mount_ends_its_worker(mounting, backend):
+    async def main():
+        talk = await mounting.begin()
+        pid = talk.worker.pid
+        with anyio.move_on_after(0.2):
+            await mounting.mount("for (;;);", timeout=30.0, talk=talk)
+        end = time.monotonic() + 10
+        while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:
+            await anyio.sleep(0.01)
+        assert not os.path.exists(f"/proc/{pid}")
+
+    anyio.run(main, backend=backend)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"\x05\x00\x00\x00jnull",
+        b"\xff\xff\xff\xffj",
+        b"\x02\x00\x00\x00j{",
+        b"\x03\x00\x00\x00j{}",
+        b"\x01\x00\x00\x00r",
+        os.urandom(64),
+    ],
+)
+def test_a_worker_that_says_nonsense_is_a_typed_error(mounting, said, backend):
+    """The worst that a widget can do once it has its worker."""
+    import socket
+
+    class Lying:
+        def __init__(self):
+            self.sock, theirs = socket.socketpair()
+            theirs.sendall(said)
+            theirs.shutdown(socket.SHUT_WR)
+            self.theirs = theirs
+
+        def kill(self):
+            pass
+
+        def close(self):
+            self.sock.close()
+            self.theirs.close()
+
+        def ran_out_of_memory(self):
+            return False
+
+    from gloveport.engines.builder.mount import MAX_VERDICT
+    from gloveport.engines.builder.talk import Talk
+
+    async def main():
+        with pytest.raises(WidgetError, match="ended the process") as caught:
+            await mounting.mount("", timeout=5.0, talk=Talk(Lying(), MAX_VERDICT))
+        assert caught.value.stage == "crash"
+
+    anyio.run(main, backend=backend)
+
+
+def test_nothing_is_left_behind():
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    async def main():
+        ours, workers = Builder(), Mounting()
+        for i in range(6):
+            built = await build(ours, f"{SOURCE}// {i}")
+            assert (await workers.mount(built.code, timeout=20.0)).mounted
+        pids = [ours.pid]
+        ours.close()
+        workers.close()
+        return pids
+
+    anyio.run(main)
+    time.sleep(0.5)
+    before = descriptors()
+    pids = anyio.run(main)
+    end = time.monotonic() + 10
+    while (descriptors() > before or any(os.path.exists(f"/proc/{pid}") for pid in pids)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert descriptors() <= before
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
