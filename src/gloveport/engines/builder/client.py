@@ -45,7 +45,7 @@ def builder_program() -> Program:
         )
     flags = (f"--allow-read={wasm}", f"--v8-flags=--max-old-space-size={(256 * MIB + BASE_HEAP) // MIB}")
     argv = (str(deno), "run", *OFFLINE, *flags, str(bundle))
-    return Program("the builder of widgets", argv, MEMORY, readable=(str(wasm),))
+    return Program("the builder of widgets", argv, MEMORY, readable=(str(deno), str(bundle), str(wasm)))
 
 
 class Builder:
