@@ -15,6 +15,7 @@ import {
 } from "./originals.ts";
 
 const MAX_DEPTH = 200;
+const EXACT = 2 ** 53;
 const MAX_NODES = 1_000_000;
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 const test = IDENTIFIER.test.bind(IDENTIFIER);
@@ -44,6 +45,7 @@ const ADVICE: [Any, string, string][] = [
 ];
 
 const { isView } = ArrayBuffer;
+const { isInteger: integer } = Number;
 const { getOwnPropertyDescriptor } = Reflect;
 
 function has(value: object, key: string): boolean {
@@ -108,7 +110,8 @@ export class Encoder {
         return this.#text(value);
       case "number": {
         if (!isFinite(value)) this.#refuse(`${value}; return null or a text`);
-        const digits = text(value === 0 ? 0 : value);
+        // Beyond 2^53 the digits are those of a float: `39788110577090250` would be read as another integer.
+        const digits = text(value === 0 ? 0 : value) + (value > -EXACT && value < EXACT || !integer(value) || (value >= 1e21 || value <= -1e21) ? "" : ".0");
         return this.#say(digits, digits.length);
       }
       case "boolean":
