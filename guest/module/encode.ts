@@ -10,12 +10,14 @@ import {
   isWellFormed,
   keys,
   objectPrototype,
+  rawJSON,
   setPrototypeOf,
   slice,
   stringify,
 } from "./originals.ts";
 
 const MAX_DEPTH = 200;
+const EXACT = 2 ** 53;
 const MAX_NODES = 1_000_000;
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 const test = IDENTIFIER.test.bind(IDENTIFIER);
@@ -45,6 +47,7 @@ const ADVICE: [Any, string, string][] = [
 ];
 
 const { isView } = ArrayBuffer;
+const { isInteger: integer } = Number;
 const { getOwnPropertyDescriptor } = Reflect;
 
 function has(value: object, key: string): boolean {
@@ -72,6 +75,7 @@ export class Encoder {
   #least = 0;
   #nodes = 0;
   #wellFormed = true;
+  #exact = true;
   #path: Step[] = unpolluted();
   #open: object[] = unpolluted();
 
@@ -81,7 +85,7 @@ export class Encoder {
   encode(value: Any): string {
     this.#check(value, 0);
     // A getter may give something else now. That is still the code's own result, and it is still JSON.
-    let json = stringify(value === undefined ? null : value);
+    let json = this.#exact ? stringify(value === undefined ? null : value) : stringify(value, withPoints);
     if (typeof json !== "string") throw new NotJson("the result is not JSON: $ is changed by a toJSON");
     if (!this.#wellFormed) json = withoutLoneSurrogates(json);
     if (json.length > this.limit || byteLength(json) > this.limit) throw new TooLarge(this.limit);
@@ -114,6 +118,7 @@ export class Encoder {
         return this.#text(value);
       case "number":
         if (!isFinite(value)) this.#refuse(`${value}; return null or a text`, depth);
+        if (inexact(value)) this.#exact = false;
         return this.#count(1);
       case "boolean":
       case "undefined":
@@ -164,6 +169,15 @@ export class Encoder {
       this.#check(inner, depth + 1);
     }
   }
+}
+
+/** Beyond 2^53 the digits are those of a float: `39788110577090250` would be read as another integer. */
+function inexact(value: number): boolean {
+  return (value >= EXACT || value <= -EXACT) && value < 1e21 && value > -1e21;
+}
+
+function withPoints(_key: string, value: Any): Any {
+  return typeof value === "number" && inexact(value) ? rawJSON(`${value}.0`) : value;
 }
 
 /** A list whose elements are its own, whatever became of the prototype of arrays. */

@@ -15,6 +15,7 @@ export const { keys, prototype: objectPrototype, defineProperty, freeze, setProt
 export const { getPrototypeOf, ownKeys } = Reflect;
 export const call: (f: Any, self: Any, args: Any[]) => Any = apply;
 export const { stringify, parse } = JSON;
+export const rawJSON: (text: string) => object = (JSON as Any).rawJSON;
 export const { isFinite } = Number;
 export const text: (value: Any) => string = String;
 export const charAt: (text: string, at: number) => string = plainly(String.prototype.charAt);

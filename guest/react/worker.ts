@@ -7,7 +7,7 @@ const modules: Record<string, () => Promise<any>> = {
   // The one for development does not work in a production build.
   "react/jsx-dev-runtime": async () => {
     const { jsx, Fragment } = await import("react/jsx-runtime");
-    return { default: { jsxDEV: jsx, Fragment } };
+    return { jsxDEV: jsx, Fragment, default: { jsxDEV: jsx, Fragment } };
   },
   "react-dom": () => import("react-dom"),
   "react-dom/client": () => import("react-dom/client"),

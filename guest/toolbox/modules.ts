@@ -172,7 +172,7 @@ function importsOf(source: string, { program, text, origin }: JavaScript): Impor
  */
 function withValue(text: string, statements: acorn.Statement[]): { code: string; first: string } {
   const last = statements.at(-1);
-  if (last?.type === "ExpressionStatement" && !("directive" in last && last.directive)) {
+  if (last?.type === "ExpressionStatement") { // also a directive: with nothing after it, it is a text
     const { start, end } = last.expression;
     const open = `;return(`;
     const before = statements.at(-2);
