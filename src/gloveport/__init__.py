@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from .host.sync import AgentSandbox
     from .host.widgets.artifacts import Artifacts
     from .host.widgets.widget import Widget
-    from .permissions import Runtime, RuntimePermissions
+    from .permissions import Packages, Runtime, RuntimePermissions
     from .policy import NetworkRule, NetworkRules
     from .tools.catalog import ToolCatalog
     from .tools.prompt import describe_tools
@@ -108,6 +108,7 @@ _HOMES = {
     "Widget": "host.widgets.widget",
     "ToolCatalog": "tools.catalog",
     **dict.fromkeys(("PoolStats", "PooledSession", "SessionPool"), "host.pool"),
+    "Packages": "permissions",
     "Runtime": "permissions",
     "RuntimePermissions": "permissions",
     "NetworkRule": "policy",
@@ -180,6 +181,7 @@ __all__ = (
     "RunCancelled",
     "RunDenied",
     "RunError",
+    "Packages",
     "Runtime",
     "RuntimeConfig",
     "RuntimePermissions",

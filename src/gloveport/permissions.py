@@ -162,7 +162,7 @@ class Packages:
         networks = (self.private,) if isinstance(self.private, str) else self.private
         object.__setattr__(self, "private", tuple(str(ipaddress.ip_network(network)) for network in networks))
         for name in ("lock", "cache"):
-            value = getattr(self, name)
+            value: str | None = getattr(self, name)
             object.__setattr__(self, name, None if value is None else os.path.abspath(os.fspath(value)))
         for name in ("npm_registry", "jsr_registry"):
             _check_url(name, getattr(self, name))

@@ -39,7 +39,7 @@ ATTRIBUTES: Final = frozenset(
         "gloveport.blob_bytes",
     }
 )
-"""Every attribute there is. Statuses are `Succeeded`, `Failed` and `Paused`; error codes are those of `errors.py`."""
+"""Every attribute there is. Statuses are `Succeeded`, `Failed` and `Paused`; error codes are those of `errors`."""
 
 
 class _Reporter:

@@ -87,7 +87,7 @@ class TypeScriptSandboxSession:
     ) -> None:
         if type(enable_rendering) is not bool:
             raise TypeError(f"`enable_rendering` must be True or False, not {enable_rendering!r}")
-        if type(allow_package_imports) is not bool and not isinstance(allow_package_imports, Packages):
+        if type(allow_package_imports) is not bool and not isinstance(allow_package_imports, Packages):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"`allow_package_imports` must be True, False or a Packages, not {allow_package_imports!r}")
         if plugins and not enable_rendering:
             raise ValueError("`plugins` are for widgets: they need `enable_rendering=True`")

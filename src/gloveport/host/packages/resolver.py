@@ -13,7 +13,7 @@ import os
 import resource
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -98,7 +98,7 @@ class Resolver:
             return exact
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> Generator[None]:
         try:
             self.prepare()
             with open(self.directory / ".lock", "w", encoding="ascii") as file:

@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: Pydantic reads the annotations of `Outcome` in the sandbox of a Temporal workflow, where texts
 # cannot be looked up.
 
+import dataclasses
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -53,7 +54,7 @@ def of_module(result: ModuleResult, *, lost: bool) -> Outcome:
             "stderr": more.get("stderr", ""),
             "truncated": result.truncated,
             "state_lost": lost or result.state_lost,
-            "network": [decision.to_dict() for decision in result.decisions],
+            "network": [dataclasses.asdict(decision) for decision in result.decisions],
         },
     )
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from pydantic_ai.exceptions import ToolFailed
 
 from ....errors import TypeScriptSandboxExecutionError
 from ....host.modules.session import TypeScriptSandboxSession
+from ....tools.bridge import ToolBridge
 from .outcome import Outcome, of_module
 from .tools import ModuleTools
 
@@ -73,7 +74,7 @@ class ModuleRun:
         timeout: float,
         max_output_bytes: int,
         *,
-        tools: Mapping[str, Any] | None = None,
+        tools: ToolBridge | None = None,
         lost: bool = False,
     ) -> Outcome:
         """Run a module."""

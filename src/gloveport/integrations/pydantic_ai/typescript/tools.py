@@ -14,7 +14,9 @@ from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from ....errors import PauseRequested, ToolError
+from ....tools.bridge import ToolBridge
 from ....tools.prompt import describe_tools
+from ....tools.spec import build_specs
 from ....types import SchemaTool
 from ..catalog import select, tool_entries
 from ..nested import EndRun, NestedCalls
@@ -77,11 +79,14 @@ class Calls:
         """What ends the agent run: said by a tool, past the module, which could catch an error."""
 
     @property
-    def tools(self) -> list[SchemaTool]:
-        """The tools as a session takes them."""
+    def bridge(self) -> ToolBridge:
+        """The tools as a session takes them. What `ToolError`s say is meant for the model."""
         definitions = {name: tool.tool_def for name, tool in self._chosen.items()}
         entries = tool_entries(list(definitions), definitions, None)
-        return [SchemaTool(**{**entry, "callable": functools.partial(self._call, entry["name"])}) for entry in entries]
+        for entry in entries:
+            entry["callable"] = functools.partial(self._call, entry["name"])
+        tools = [SchemaTool(**entry) for entry in entries]
+        return ToolBridge(build_specs(tools), namespace="tools", expose=(ToolError,))
 
     @property
     def content(self) -> list[Any]:

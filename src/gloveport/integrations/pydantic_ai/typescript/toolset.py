@@ -107,7 +107,7 @@ class ModuleToolset(AbstractToolset[AgentDepsT]):
             code,
             capability.timeout,
             capability.max_output_bytes,
-            tools=None if calls is None else calls.tools,
+            tools=None if calls is None else calls.bridge,
         )
         if calls is not None:
             if calls.ended is not None:
