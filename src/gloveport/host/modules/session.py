@@ -155,12 +155,18 @@ class TypeScriptSandboxSession:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the process, also in the middle of a call, and removes the workspace. Idempotent."""
-        self._lock = None
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
-            await _removed(worker)
+        """Ends the process and removes the workspace. A call that is under way raises `TypeScriptSandboxError`. Idempotent."""
+        lock, self._lock = self._lock, None
+        worker = self._worker
+        if lock is None or worker is None:
+            return
+        worker.kill()
+        with anyio.CancelScope(shield=True):
+            async with lock:  # a call that is under way sees the end of the process now
+                worker, self._worker = self._worker, None
+                if worker is not None:
+                    worker.close()
+                    await _removed(worker)
 
     async def reset(self) -> None:
         """A fresh process for the next call; the workspace stays. Waits for a call that is under way."""
@@ -178,14 +184,15 @@ class TypeScriptSandboxSession:
         """A fresh worker, which takes over the workspace."""
         old = self._worker
         if old is not None:
-            old.close()
+            old.kill()
         worker = await self._take()
-        if old is not None and old.workspace is not None and worker.workspace is not None:
-            worker.workspace.take_over(old.workspace)
-        if self._lock is None:  # closed meanwhile
-            worker.close()
-            raise TypeScriptSandboxError("the session was closed")
+        if old is not None:
+            if old.workspace is not None and worker.workspace is not None:
+                worker.workspace.take_over(old.workspace)
+            old.close()  # which removes the workspace that it still has
         self._worker, self._spent = worker, False
+        if self._lock is None:  # whoever closes it waits for this call to end, and then ends this worker
+            raise TypeScriptSandboxError("the session was closed during the call")
         return worker
 
     def _turn(self) -> anyio.Lock:
@@ -264,7 +271,7 @@ class TypeScriptSandboxSession:
         worker = self._worker
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
-        if worker is None or self._spent or not worker.alive:
+        if worker is None or self._spent or not worker.alive or worker.hung_up:
             self._spent = True
             worker = await self._replace()
             self._lost = self._dirty
@@ -272,7 +279,10 @@ class TypeScriptSandboxSession:
         self._number += 1
         run = ModuleRun(worker, request, compiled, self._number, self._profile, lost, self._id)
         try:
-            return await run.result()
+            result = await run.result()
+            if not self.is_open:
+                raise TypeScriptSandboxError("the session was closed during the call")
+            return result
         finally:
             if run.over:
                 self._spent = True
