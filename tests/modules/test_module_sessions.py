@@ -346,9 +346,7 @@ def test_a_thousand_calls_leave_nothing_behind():
         def calls(start, count):
             for number in range(start, start + count):
                 source = (
-                    f"import {{ join }} from 'node:path';
-const data = new Array(20_000).fill({number});
-"
+                    f"import {{ join }} from 'node:path';\nconst data = new Array(20_000).fill({number});\n"
                     f"export default async () => [join('a', 'b'), data.length, (await import('node:os')) && {number}]"
                 )
                 assert session.value(source) == ["a/b", 20_000, number]
