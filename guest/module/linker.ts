@@ -125,12 +125,24 @@ async function attempt(specifier: string, url: string, attributes?: Record<strin
   }
 }
 
+let ownLoader: Promise<Any> | undefined;
+
+function loader(): Promise<Any> {
+  return ownLoader ??= synthetic({ load }, LOADER);
+}
+
+/** What the compiler has made of `import(…)`. */
+const LOADER = "gloveport:load";
+
+async function load(specifier: unknown, options?: Any): Promise<Any> {
+  return (await resolve(`${specifier}`, options?.with)).namespace;
+}
+
 /** Links a source, without running it. Throws what its imports, or its syntax, are refused with. */
 export async function link(source: string, name: string, lineOffset: number): Promise<Any> {
   const module = new SourceTextModule(source, {
     identifier: `${WORKSPACE}${name}`,
     lineOffset,
-    importModuleDynamically: (specifier: string, _from: Any, attributes: Any) => resolve(specifier, attributes),
     initializeImportMeta(meta: Any) {
       meta.url = `${WORKSPACE}${name}`;
       meta.filename = `/workspace/${name}`;
@@ -139,6 +151,8 @@ export async function link(source: string, name: string, lineOffset: number): Pr
       meta.resolve = (specifier: string) => new URL(specifier, WORKSPACE).href;
     },
   });
-  await module.link((specifier: string, _from: Any, extra: Any) => resolve(specifier, extra?.attributes ?? extra?.assert));
+  await module.link((specifier: string, _from: Any, extra: Any) =>
+    specifier === LOADER ? loader() : resolve(specifier, extra?.attributes)
+  );
   return module;
 }

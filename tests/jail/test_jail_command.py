@@ -129,3 +129,18 @@ def test_nothing_is_left_behind() -> None:
         with pytest.raises(EngineUnavailableError):
             spawn_jailed(["/etc/passwd"])
     assert count() == before
+
+
+@pytest.mark.parametrize("person", EVERYONE, indirect=True)
+def test_directories_under_other_paths(person: Person) -> None:
+    """A program can be shown them, may write only those that it was given for that, and starts where it should."""
+    seen = person.run("jail/jail_mounts.py")
+    assert seen == {
+        "read": "inside\n",
+        "hidden": "",
+        "own path": "",
+        "directory": "/workspace\n",
+        "write shown": False,
+        "write out": True,
+        "write root": False,
+    }

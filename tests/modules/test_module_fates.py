@@ -166,7 +166,9 @@ FORGED = {
 @pytest.mark.parametrize("name", FORGED)
 def test_forged_frames_only_end_their_worker(fresh, name):
     """The socket itself, through Deno's own core."""
-    write = "const core = Deno[Deno.internal].core; core.writeSync(1, new Uint8Array(BYTES)); await new Promise(r => setTimeout(r, 2000)); 1"
+    write = (
+        "Deno[Deno.internal].core.writeSync(1, new Uint8Array(BYTES));\nawait new Promise(r => setTimeout(r, 2000)); 1"
+    )
     result = fresh.fails(write.replace("BYTES", FORGED[name]))
     assert (result.error_type, result.exit_reason) == ("Crashed", "crashed")
     assert fresh("1").value == 1

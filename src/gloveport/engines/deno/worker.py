@@ -70,6 +70,16 @@ class DenoWorker:
         """Whether the process runs."""
         return self._finalizer.alive and self._process.poll() is None
 
+    @property
+    def hung_up(self) -> bool:
+        """Whether its end of the socket is closed: known before its death is."""
+        try:
+            return self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def ran_out_of_memory(self) -> bool:
         """After the stream has ended: whether the process died in the way that it does then."""
         return self._finalizer.alive and self._process.wait(2.0) in _FATAL

@@ -178,14 +178,20 @@ class TypeScriptSandboxSession:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the process, also in the middle of a call, and removes the workspace. Idempotent."""
-        self._lock = None
+        """Ends the process and removes the workspace. A call that is under way raises `TypeScriptSandboxError`. Idempotent."""
+        lock, self._lock = self._lock, None
         if self._network is not None:
             self._network.close()
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
-            await _removed(worker)
+        worker = self._worker
+        if lock is None or worker is None:
+            return
+        worker.kill()
+        with anyio.CancelScope(shield=True):
+            async with lock:  # a call that is under way sees the end of the process now
+                worker, self._worker = self._worker, None
+                if worker is not None:
+                    worker.close()
+                    await _removed(worker)
 
     async def reset(self) -> None:
         """A fresh process for the next call; the workspace stays. Waits for a call that is under way."""
@@ -213,14 +219,15 @@ class TypeScriptSandboxSession:
         """A fresh worker, which takes over the workspace."""
         old = self._worker
         if old is not None:
-            old.close()
+            old.kill()
         worker = await self._take()
-        if old is not None and old.workspace is not None and worker.workspace is not None:
-            worker.workspace.take_over(old.workspace)
-        if self._lock is None:  # closed meanwhile
-            worker.close()
-            raise TypeScriptSandboxError("the session was closed")
+        if old is not None:
+            if old.workspace is not None and worker.workspace is not None:
+                worker.workspace.take_over(old.workspace)
+            old.close()  # which removes the workspace that it still has
         self._worker, self._spent = worker, False
+        if self._lock is None:  # whoever closes it waits for this call to end, and then ends this worker
+            raise TypeScriptSandboxError("the session was closed during the call")
         return worker
 
     def _turn(self) -> anyio.Lock:
@@ -329,7 +336,8 @@ class TypeScriptSandboxSession:
         if self._lock is None:
             raise TypeScriptSandboxError("the session was closed")
         network = self._network
-        if worker is None or self._spent or not worker.alive or not (network is None or network.alive):
+        unserved = network is not None and not network.alive
+        if worker is None or self._spent or not worker.alive or worker.hung_up or unserved:
             self._spent = True
             worker = await self._replace()
             self._lost = self._dirty
@@ -338,6 +346,8 @@ class TypeScriptSandboxSession:
         run = ModuleRun(worker, request, compiled, self._number, self._profile, lost, self._id)
         try:
             result = await run.result()
+            if not self.is_open:
+                raise TypeScriptSandboxError("the session was closed during the call")
             return result if network is None else await network.noted(result)
         finally:
             if run.over:

@@ -1,0 +1,1 @@
+export default async () => await (await fetch('file://@SECRET_JSON')).text()

@@ -1,0 +1,2 @@
+import data from '@SECRET_JSON' with { type: 'json' };
+export default () => data

@@ -1,0 +1,2 @@
+import { x } from 'jsr:@std/assert';
+export default () => typeof x

@@ -1,0 +1,2 @@
+import lodash from 'npm:lodash';
+export default () => lodash.VERSION

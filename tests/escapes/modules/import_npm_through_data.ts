@@ -1,0 +1,1 @@
+export default async () => await import('data:text/javascript,import "npm:lodash"')

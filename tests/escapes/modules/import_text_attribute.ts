@@ -1,0 +1,1 @@
+export default async () => (await import('@SECRET_JSON', { with: { type: 'text' } })).default

@@ -1,0 +1,1 @@
+export default () => { process.kill(@HOST, 'SIGTERM'); return 'sent' }

@@ -1,0 +1,1 @@
+export default () => { Deno.listen({ port: 0 }); return 'listening' }

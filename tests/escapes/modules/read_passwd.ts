@@ -1,0 +1,1 @@
+Deno.readTextFileSync('/etc/passwd')

@@ -1,0 +1,2 @@
+import { createRequire } from 'node:module';
+export default () => createRequire('file:///workspace/x.js')('@SECRET_JSON')

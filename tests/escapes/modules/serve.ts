@@ -1,0 +1,1 @@
+export default () => { Deno.serve({ port: 0 }, () => new Response('x')); return 'listening' }

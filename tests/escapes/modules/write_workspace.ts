@@ -1,0 +1,1 @@
+export default () => { Deno.writeTextFileSync('/workspace/planted', 'x'); return 'written' }
