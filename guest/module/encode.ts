@@ -16,14 +16,16 @@ import {
 
 const MAX_DEPTH = 200;
 const EXACT = 2 ** 53;
+const COUNTED = 16;
 const MAX_NODES = 1_000_000;
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 const test = IDENTIFIER.test.bind(IDENTIFIER);
 
 export class NotJson extends Error {}
 export class TooLarge extends Error {
-  constructor(readonly limit: number) {
-    super(`the result is larger than ${limit} bytes as JSON: return less, or a summary`);
+  constructor(limit: number, size: number | null) {
+    const found = size === null ? "far more" : `${size} bytes`;
+    super(`the result has ${found} as JSON, and at most ${limit} bytes are allowed: return less, or a summary`);
   }
 }
 
@@ -79,13 +81,20 @@ export class Encoder {
   /** The JSON of a value. Throws `NotJson`, `TooLarge`, and what the value's own getters throw. */
   encode(value: Any): string {
     this.#value(value, 0);
+    if (this.#bytes > this.limit) throw new TooLarge(this.limit, this.#bytes);
     return this.#out;
   }
 
+  /** What is too large is counted on for a while: its size helps whoever has to make it smaller. */
   #say(piece: string, size: number): void {
+    this.#expect(size);
     this.#bytes += size;
-    if (this.#bytes > this.limit) throw new TooLarge(this.limit);
-    this.#out += piece;
+    if (this.#bytes <= this.limit) this.#out += piece;
+    else this.#out = "";
+  }
+
+  #expect(size: number): void {
+    if (this.#bytes + size > COUNTED * this.limit) throw new TooLarge(this.limit, null);
   }
 
   #refuse(what: string): never {
@@ -98,13 +107,13 @@ export class Encoder {
   }
 
   #text(value: string): void {
-    if (value.length + 2 > this.limit - this.#bytes) throw new TooLarge(this.limit);
+    this.#expect(value.length + 2);
     const json = stringify(isWellFormed(value) ? value : toWellFormed(value));
     this.#say(json, byteLength(json));
   }
 
   #value(value: Any, depth: number): void {
-    if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit);
+    if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit, null);
     switch (typeof value) {
       case "string":
         return this.#text(value);
@@ -136,7 +145,8 @@ export class Encoder {
 
   #array(value: Any[], depth: number): void {
     const { length } = value;
-    if (length > MAX_NODES || length * 2 > this.limit - this.#bytes + 1) throw new TooLarge(this.limit);
+    if (length > MAX_NODES) throw new TooLarge(this.limit, null);
+    this.#expect(length * 2);
     this.#say("[", 1);
     for (let i = 0; i < length; i++) {
       if (i) this.#say(",", 1);
