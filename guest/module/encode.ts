@@ -18,14 +18,16 @@ import {
 
 const MAX_DEPTH = 200;
 const EXACT = 2 ** 53;
+const COUNTED = 16;
 const MAX_NODES = 1_000_000;
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 const test = IDENTIFIER.test.bind(IDENTIFIER);
 
 export class NotJson extends Error {}
 export class TooLarge extends Error {
-  constructor(readonly limit: number) {
-    super(`the result is larger than ${limit} bytes as JSON: return less, or a summary`);
+  constructor(limit: number, size: number | null) {
+    const found = size === null ? "far more" : `${size} bytes`;
+    super(`the result has ${found} as JSON, and at most ${limit} bytes are allowed: return less, or a summary`);
   }
 }
 
@@ -88,13 +90,15 @@ export class Encoder {
     let json = this.#exact ? stringify(value === undefined ? null : value) : stringify(value, withPoints);
     if (typeof json !== "string") throw new NotJson("the result is not JSON: $ is changed by a toJSON");
     if (!this.#wellFormed) json = withoutLoneSurrogates(json);
-    if (json.length > this.limit || byteLength(json) > this.limit) throw new TooLarge(this.limit);
+    const size = byteLength(json);
+    if (size > this.limit) throw new TooLarge(this.limit, size);
     return json;
   }
 
+  /** What is too large is counted on for a while: its size helps whoever has to make it smaller. */
   #count(size: number): void {
     this.#least += size;
-    if (this.#least > this.limit) throw new TooLarge(this.limit);
+    if (this.#least > COUNTED * this.limit) throw new TooLarge(this.limit, null);
   }
 
   #refuse(what: string, depth: number): never {
@@ -112,7 +116,7 @@ export class Encoder {
   }
 
   #check(value: Any, depth: number): void {
-    if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit);
+    if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit, null);
     switch (typeof value) {
       case "string":
         return this.#text(value);
@@ -140,7 +144,7 @@ export class Encoder {
 
   #array(value: Any[], depth: number): void {
     const { length } = value;
-    if (length > MAX_NODES || length * 2 > this.limit - this.#least + 1) throw new TooLarge(this.limit);
+    if (length > MAX_NODES) throw new TooLarge(this.limit, null);
     if (typeof (value as Any).toJSON === "function") this.#refuse("an array with toJSON; call it", depth);
     this.#count(length > 1 ? length + 1 : 2);
     for (let i = 0; i < length; i++) {

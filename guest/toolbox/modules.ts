@@ -194,7 +194,7 @@ function importsOf(source: string, { program, text, origin }: JavaScript): Impor
 }
 
 /**
- * The value of a script is that of its last statement, if that is an expression; else of its function `run`, if it has one.
+ * The value of a script is that of its last statement, if that is an expression; else of its function `run` or `main`, if it has one.
  * The `return` goes to the end of the statement before it, so that the columns of the last one stay.
  */
 function withValue(text: string, statements: acorn.Statement[]): { code: string; first: string } {
@@ -212,14 +212,18 @@ function withValue(text: string, statements: acorn.Statement[]): { code: string;
     if (!before) return { code: closed, first: open };
     return { code: `${closed.slice(0, before.end)}${open}${closed.slice(before.end)}`, first: "" };
   }
-  const named = statements.some((node) =>
-    node.type === "FunctionDeclaration" ? node.id.name === "run" : node.type === "VariableDeclaration" &&
-      node.declarations.some(({ id, init }) =>
-        id.type === "Identifier" && id.name === "run" && /Function/.test(init?.type ?? "")
-      )
-  );
   const returns = statements.some(({ type }) => type === "ReturnStatement");
-  return { code: named && !returns ? `${text}\n;return run(...arguments);` : text, first: "" };
+  const entry = returns ? undefined : ENTRIES.find((name) => statements.some((node) => declaresFunction(node, name)));
+  return { code: entry ? `${text}\n;return ${entry}(...arguments);` : text, first: "" };
+}
+
+/** Functions that a script may leave for others to call. */
+const ENTRIES = ["run", "main"];
+
+function declaresFunction(node: acorn.Statement, name: string): boolean {
+  if (node.type === "FunctionDeclaration") return node.id.name === name;
+  return node.type === "VariableDeclaration" &&
+    node.declarations.some(({ id, init }) => id.type === "Identifier" && id.name === name && /Function/.test(init?.type ?? ""));
 }
 
 /** Whether a place is inside a comment of a text that is a module as it stands. */

@@ -46,6 +46,8 @@ VALUES = {
     "script with await": ("await Promise.resolve(1)", 1),
     "script that declares last": ("const a = 1", None),
     "script with run": ("function run() { return 1 }", 1),
+    "script with main": ("async function main() { return 1 }", 1),
+    "script that calls main itself": ("let n = 0; function main() { return ++n }\nmain()", 1),
     "script with import": ("import { join } from 'node:path';\njoin('a', 'b')", "a/b"),
     "script of one text": ("'one'", "one"),
     "empty": ("", None),
@@ -153,6 +155,11 @@ def test_stacks_show_only_the_models_frames(module):
     stack = module.value("export default function f() { return new Error('x').stack }")
     assert "module.js" not in stack
     assert "f (" in stack
+
+
+def test_habits_of_node_are_answered_with_what_to_do(module):
+    assert "import fs from" in module.fails("const fs = require('fs'); fs.readFileSync('x')").error
+    assert "export default" in module.fails("module.exports = () => 1").error
 
 
 def test_import_meta_and_dynamic_import(module):

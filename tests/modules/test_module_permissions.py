@@ -73,7 +73,10 @@ def test_paths(folders):
     with granted(allow_read=[str(read)], allow_write=[str(write)]) as module:
         assert module.value(f"Deno.readTextFileSync('{read}/a.txt')") == "read"
         assert module.fails(f"Deno.writeTextFileSync('{read}/a.txt', 'x')").error_type == "NotCapable"
-        assert module.value(f"Deno.writeTextFileSync('{write}/b.txt', 'new'); Deno.readTextFileSync('{write}/b.txt')") == "new"
+        assert (
+            module.value(f"Deno.writeTextFileSync('{write}/b.txt', 'new'); Deno.readTextFileSync('{write}/b.txt')")
+            == "new"
+        )
         assert (write / "b.txt").read_text() == "new"
         assert module.fails(f"Deno.readTextFileSync('{other}/a.txt')").error_type == "NotCapable"
         assert (read / "a.txt").read_text() == "read"
@@ -90,7 +93,11 @@ def test_environment(monkeypatch):
     monkeypatch.setenv("SHOWN", "value")
     monkeypatch.setenv("HIDDEN", "secret")
     with granted(allow_env=["SHOWN", "MISSING"]) as module:
-        assert module.value("[Deno.env.get('SHOWN'), process.env.SHOWN, Deno.env.get('MISSING')]") == ["value", "value", None]
+        assert module.value("[Deno.env.get('SHOWN'), process.env.SHOWN, Deno.env.get('MISSING')]") == [
+            "value",
+            "value",
+            None,
+        ]
         assert module.fails("Deno.env.get('HIDDEN')").error_type == "NotCapable"
         assert module.value("[Object.keys(process.env), Deno.args, process.argv.length]") == [["SHOWN"], [], 2]
 

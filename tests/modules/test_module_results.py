@@ -86,6 +86,12 @@ def test_large_results_are_refused_where_they_are(module, name):
     assert not module("1").state_lost
 
 
+def test_the_size_is_told_as_long_as_it_is_cheap_to_know(module):
+    assert "has 52002 bytes" in module.fails("'\\u00e9'.repeat(26_000)").error
+    assert "has 100001 bytes" in module.fails("new Array(50_000).fill(1)").error
+    assert "far more" in module.fails("'x'.repeat(2e7)").error
+
+
 def test_the_limit_is_exact(module):
     assert len(module.value("'x'.repeat(51_198)")) == 51_198
     assert module.fails("'x'.repeat(51_199)").error_type == "ResultTooLarge"

@@ -70,8 +70,14 @@ def test_timers_and_calls_run_side_by_side(module):
 
 
 def test_errors_throw_and_tell_no_secret(module):
-    assert module.value("await tools.fails().catch(e => [e.name, e.message])", tools=TOOLS) == ["KeyError", "host function failed"]
-    assert module.value("await tools.says().catch(e => [e.name, e.message])", tools=TOOLS) == ["ForTheModel", "try another way"]
+    assert module.value("await tools.fails().catch(e => [e.name, e.message])", tools=TOOLS) == [
+        "KeyError",
+        "host function failed",
+    ]
+    assert module.value("await tools.says().catch(e => [e.name, e.message])", tools=TOOLS) == [
+        "ForTheModel",
+        "try another way",
+    ]
     wrong = module.fails("await tools.slow('x')", tools=TOOLS)
     assert wrong.error_type == "TypeError"
     assert "must be an integer" in wrong.error

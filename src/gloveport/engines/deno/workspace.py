@@ -42,7 +42,7 @@ class _Root:
         path = self.path / f"{next(self._numbers)}"
         os.mkdir(path)
         # The worker has another user id, so the directory is open to all; nobody but this user gets to it.
-        os.chmod(path, 0o755)  # whatever the umask is
+        os.chmod(path, 0o755)  # noqa: S103  (whatever the umask is)
         return path
 
     def remove(self) -> None:

@@ -29,6 +29,13 @@ _STANDARD: Final = frozenset(
 )
 _FLAG: Final = re.compile(r", run again with the --allow-[a-z]+ flag")
 """What Deno 2.9.8 says to people at a terminal."""
+_HINTS: Final = {
+    "require is not defined": "modules use import: import fs from 'node:fs'",
+    "module is not defined": "export the function: export default function run() { … }",
+    "exports is not defined": "export the function: export default function run() { … }",
+    "document is not defined": "there is no page here; markup comes from renderToStaticMarkup of react-dom/server",
+    "window is not defined": "there is no page here; globals are on globalThis",
+}
 _MAX_TEXT: Final = 6000
 _SOURCE_LINE: Final = 160
 _MEMORY: Final = frozenset({128 + signal.SIGTRAP})
@@ -112,6 +119,8 @@ def thrown(error: Thrown, compiled: CompiledModule, number: int, source: str) ->
     name = error.name if error.name in _STANDARD else "Error"
     error_type, reason = known or (name, "threw")
     message = _FLAG.sub(": this sandbox does not grant it", error.message)
+    if name == "ReferenceError" and message in _HINTS:
+        message = f"{message} ({_HINTS[message]})"
     head = f"{error_type}: {message}" if known else f"{error.name}: {message}" if error.name else message
     stack = "".join(f"\n    {text}" for text in texts) if len(texts) > 1 else ""
     return {
