@@ -19,6 +19,7 @@ import {
 const MAX_DEPTH = 200;
 const EXACT = 2 ** 53;
 const COUNTED = 16;
+const MOST_BEYOND = 4 << 20;
 const MAX_NODES = 1_000_000;
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 const test = IDENTIFIER.test.bind(IDENTIFIER);
@@ -98,7 +99,7 @@ export class Encoder {
   /** What is too large is counted on for a while: its size helps whoever has to make it smaller. */
   #count(size: number): void {
     this.#least += size;
-    if (this.#least > COUNTED * this.limit) throw new TooLarge(this.limit, null);
+    if (this.#least > COUNTED * this.limit || this.#least > this.limit + MOST_BEYOND) throw new TooLarge(this.limit, null);
   }
 
   #refuse(what: string, depth: number): never {

@@ -36,8 +36,11 @@ def async_inline_sandbox(tools: Any, **options: Any) -> AsyncAgentSandbox:
     return AsyncAgentSandbox(tools, **{**_FIXED, **options})
 
 
-def scripted_model(*scripts: str, tool_name: str = "run_script") -> FunctionModel:
-    """A Pydantic AI model that answers every prompt by running these scripts with `ToolScript`, and then says what the last one gave."""
+def scripted_model(*scripts: str | dict[str, Any], tool_name: str = "run_script") -> FunctionModel:
+    """A Pydantic AI model that answers every prompt by running these scripts, and then says what the last one gave.
+
+    `tool_name` is the tool that runs them: that of `ToolScript`, or `"run_typescript"`. A dict is a call's arguments.
+    """
     from pydantic_ai import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
 
@@ -45,7 +48,9 @@ def scripted_model(*scripts: str, tool_name: str = "run_script") -> FunctionMode
         prompt = max(i for i, message in enumerate(messages) if message.parts[0].part_kind == "user-prompt")
         done = sum(isinstance(message, ModelResponse) for message in messages[prompt:])
         if done < len(scripts):
-            return ModelResponse(parts=[ToolCallPart(tool_name, {"code": scripts[done]})])
+            script = scripts[done]
+            given = {"code": script} if isinstance(script, str) else script
+            return ModelResponse(parts=[ToolCallPart(tool_name, given)])
         return ModelResponse(parts=[TextPart(str(messages[-1].parts[-1].content))])
 
     return FunctionModel(answer)

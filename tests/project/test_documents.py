@@ -23,7 +23,7 @@ def _marks(page):
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
 def test_examples(page):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
-    if page.name == "pydantic-ai.md":
+    if page.name in ("pydantic-ai.md", "run-typescript.md"):
         pytest.importorskip("pydantic_ai")
     if page.name == "durable.md":
         pytest.importorskip("dbos")
