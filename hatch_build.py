@@ -19,6 +19,7 @@ def build_native() -> None:
     bundles.toolbox()
     bundles.v8(guest.bootstrap_files())
     bundles.module()
+    bundles.decorators()
     widgets.build()
 
 

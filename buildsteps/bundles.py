@@ -21,6 +21,12 @@ def toolbox() -> None:
         cache.write(cache.OUTPUT / "toolbox.js", made.read_bytes())
 
 
+def decorators() -> None:
+    """`guest/decorators` into `_native/decorators.js`: an expression whose call gives the compiler of decorators."""
+    made = bundle(cache.ROOT / "guest" / "decorators" / "main.ts", platform="browser", minify=True)
+    cache.write(cache.OUTPUT / "decorators.js", _as_expression(made.read_text("utf-8"), "", "return ").encode())
+
+
 def v8(bootstrap_files: list[Path]) -> None:
     """`guest/v8` into `_native/v8.js`: the worker's program, and as texts in it those that it evaluates inside of a session's realm:
     `realm/main.ts`, and the guest's bootstrap files but those for `Intl`, which V8 has."""

@@ -58,11 +58,8 @@ export function explainModule(source: string, plain: SourceError): SourceError {
   const options: ParserOptions = { sourceType: "module", allowReturnOutsideFunction: true };
   const typed = parseError(source, { ...options, plugins: TYPESCRIPT });
   if (!typed) return further(plain, compilerError(source));
-  const both = source.includes("<") ? parseError(source, { ...options, plugins: [...TYPESCRIPT, "jsx"] }) : typed;
-  const decorated: Plugins = [...TYPESCRIPT, "jsx", "decorators"];
-  if (both && /decorators/.test(both.message) && !parseError(source, { ...options, plugins: decorated })) {
-    return new SourceError(NO_DECORATORS, both.pos);
-  }
+  const more: Plugins = [...TYPESCRIPT, ...(source.includes("<") ? ["jsx" as const] : []), "decorators"];
+  const both = parseError(source, { ...options, plugins: more });
   const said = both && both.pos > typed.pos ? both : typed;
   return further(plain, new SourceError(said.message.replace(/ \(\d+:\d+\)\s*$/, ""), said.pos));
 }

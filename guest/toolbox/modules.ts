@@ -103,7 +103,8 @@ function toJavaScript(source: string): JavaScript {
     if (!(error instanceof SourceError)) throw error;
     failure = error;
   }
-  return (source.includes("<") ? fromJsx(source) : null) ?? refuse(explainModule(source, failure));
+  const jsx = source.includes("<") ? fromJsx(source) : null;
+  return jsx ?? (/@[\w$(]/.test(source) ? fromDecorated(source) : null) ?? refuse(explainModule(source, failure));
 }
 
 function refuse(error: SourceError): never {
@@ -126,12 +127,44 @@ function mapped(source: string, text: string, map: SourceMap): JavaScript {
   }
 }
 
+/** What comments say of JSX. */
+function pragmas(source: string) {
+  const pragma = /@jsx\s+([\w$.]+)/.exec(source)?.[1];
+  return {
+    pragma,
+    fragment: /@jsxFrag\s+([\w$.]+)/.exec(source)?.[1],
+    importSource: /@jsxImportSource\s+([\w@/.:-]+)/.exec(source)?.[1],
+    classic: !!pragma || /@jsxRuntime\s+classic\b/.test(source),
+  };
+}
+
+type Decorating = (source: string, options: ReturnType<typeof pragmas>) => { code: string; mappings: string };
+let decorating: Decorating | undefined;
+
+/** The compiler of decorators is a file of its own, the one word of the command line: few sources need its two megabytes. */
+function decoratingCompiler(): Decorating | null {
+  const [file] = Deno.args;
+  if (!file) return null;
+  return decorating ??= (0, eval)(Deno.readTextFileSync(file))() as Decorating;
+}
+
+/** Null: it does not compile with decorators either. */
+function fromDecorated(source: string): JavaScript | null {
+  const compiler = decoratingCompiler();
+  if (!compiler) return null;
+  let made: ReturnType<Decorating>;
+  try {
+    made = compiler(source, pragmas(source));
+  } catch (error) {
+    if (typeof (error as { pos?: number }).pos === "number") return null; // the other parser says it better
+    throw error;
+  }
+  return mapped(source, made.code, decodeMappings(made.mappings));
+}
+
 /** Null: it is no JSX either. */
 function fromJsx(source: string): JavaScript | null {
-  const pragma = /@jsx\s+([\w$.]+)/.exec(source)?.[1];
-  const fragment = /@jsxFrag\s+([\w$.]+)/.exec(source)?.[1];
-  const from = /@jsxImportSource\s+([\w@/.:-]+)/.exec(source)?.[1];
-  const classic = !!pragma || /@jsxRuntime\s+classic\b/.test(source);
+  const { pragma, fragment, importSource: from, classic } = pragmas(source);
   try {
     const { code, sourceMap } = transform(source, {
       transforms: ["typescript", "jsx"],

@@ -33,6 +33,15 @@ VALUES = {
         "let n = 0;\nfunction f() { using a = { [Symbol.dispose]() { n = 1 } }; }\nexport default () => (f(), n)",
         1,
     ),
+    "decorators": (
+        "const log = (f: any, _: any) => function (this: any, ...a: any[]) { return f.apply(this, a) + 1 };\n"
+        "class A {\n  @log\n  add(x: number) { return x }\n}\nexport default () => new A().add(0)",
+        1,
+    ),
+    "decorators and JSX": (
+        "const tag = (c: any, _: any) => { c.element = <b>x</b> };\n@tag\nclass A {}\nexport default () => (A as any).element.type",
+        "b",
+    ),
     "type imports vanish": ("import type { X } from './nowhere.ts';\nexport default (): X => 1", 1),
     "byte order mark": ("\ufeffexport default () => 1", 1),
     "hashbang": ("#!/usr/bin/env -S deno run\nexport default () => 1", 1),
@@ -82,7 +91,8 @@ WRONG = {
     "unclosed": ("export default () => {", "SyntaxError", "line 1"),
     "return in a module": ("export const run = () => 1;\nreturn 2", "SyntaxError", "line 2"),
     "two fences": ("```js\n1\n```\n```js\n2\n```", "SyntaxError", "one block"),
-    "decorators": ("@d\nclass A {}\nexport default () => 1", "SyntaxError", "decorators"),
+    "decorators of parameters": ("class A { m(@d x: number) {} }\nexport default () => 1", "SyntaxError", "line 1"),
+    "a decorator that does not parse": ("@d(\nclass A {}\nexport default () => 1", "SyntaxError", "line 3"),
 }
 
 
@@ -149,6 +159,15 @@ def test_lines_and_columns_are_the_models(module):
     assert "at Object.App [as type] (line 2)\n    at default (line 6)" in tsx.error
     script = module.fails("const a = 1;\nconst b = null;\nb.x")
     assert (script.line, script.column) == (3, 3)
+
+
+def test_lines_of_decorated_code_are_the_models(module):
+    source = (
+        "const d = (c: any, _: any) => c;\n@d\nclass A {\n  m(): void {\n    throw new Error('here');\n  }\n}\n"
+        "export default () => new A().m()"
+    )
+    result = module.fails(source)
+    assert (result.line, result.error_type) == (5, "Error")
 
 
 def test_stacks_show_only_the_models_frames(module):

@@ -19,6 +19,8 @@ Spawn: TypeAlias = Callable[[Sequence[str], Sequence[Path], SandboxMode], Child]
 """Starts a command with its stdin and stdout on descriptors. Takes the command, what it may read, and the sandbox mode."""
 
 BUNDLE = Path(__file__).parents[2] / "_native" / "toolbox.js"
+DECORATORS = BUNDLE.with_name("decorators.js")
+"""The compiler of decorators, which the toolbox reads when a source has some."""
 START_TIMEOUT = 30.0
 """Seconds until a started toolbox must have answered: it takes 0.05, but the machine may be busy."""
 HEAP_MEGABYTES = 512
@@ -37,7 +39,12 @@ def command(bundle: Path = BUNDLE) -> tuple[list[str], list[Path]]:
         )
     flags = ["--no-prompt", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock", "--quiet"]
     v8 = f"--v8-flags=--single-threaded,--max-old-space-size={HEAP_MEGABYTES}"
-    return [str(deno), "run", *flags, v8, str(bundle)], [deno, bundle]
+    if not DECORATORS.is_file():
+        return [str(deno), "run", *flags, v8, str(bundle)], [deno, bundle]
+    return (
+        [str(deno), "run", *flags, v8, f"--allow-read={DECORATORS}", str(bundle), str(DECORATORS)],
+        [deno, bundle, DECORATORS],
+    )
 
 
 def program() -> Path:
