@@ -115,6 +115,18 @@ def test_what_cannot_be_started_says_why() -> None:
         spawn_jailed(["/etc/passwd"])
 
 
+def test_a_host_with_many_descriptors_passes_none_on() -> None:
+    held = [os.open("/dev/null", os.O_RDONLY) for _ in range(400)]
+    try:
+        process = spawn_jailed(["/bin/cat"])
+        links = [os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{process.pid}/fd")]
+        process.close()
+    finally:
+        for fd in held:
+            os.close(fd)
+    assert len(links) == 3
+
+
 def test_nothing_is_left_behind() -> None:
     def count() -> tuple[int, int]:
         children = subprocess.run(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import sys
 import sysconfig
 import threading
 
 from gloveport.egress.gateway import Gateway, connection_rules
 from gloveport.engines.jail.child import HelperProcess
 from gloveport.engines.jail.command import spawn_jailed
+from gloveport.errors import GloveportError
 
 PROGRAM = r"""
 import sys, os, _socket as s, json, struct, fcntl
@@ -41,7 +43,11 @@ def devices():
         except OSError: continue
         if struct.unpack_from("h", fcntl.ioctl(c, 0x8913, name + bytes(24)), 16)[0] & 1: up.append(name.rstrip(b"\0").decode())
     return up
+def is_open(fd):
+    try: os.fstat(fd); return True
+    except OSError: return False
 print(json.dumps({
+    "descriptors": [fd for fd in range(256) if is_open(fd)],
     "allowed": attempt(lambda: get("127.0.0.1", port)), "other port": attempt(lambda: get("127.0.0.1", port + 1)),
     "six": attempt(lambda: get("2606:4700::1111", port)),
     "name": attempt(lambda: s.getaddrinfo("a.example.com", 80)[0][4][0]),
@@ -63,7 +69,11 @@ def main():
     library = library if os.path.isdir(library) else "/usr/lib/python3.11"
     gateway = Gateway(HelperProcess)
     argv = [os.path.realpath("/usr/bin/python3"), "-I", "-S", "-c", PROGRAM, str(server.server_port)]
-    process = spawn_jailed(argv, readable=[library], network=True)
+    try:
+        process = spawn_jailed(argv, readable=[library], network=True, sandbox=sys.argv[1], warn=False)
+    except GloveportError as error:
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+        return
     attachment = gateway.attach(process.network, connection_rules([f"127.0.0.1:{server.server_port}"]))
     process.network = None
     text = b""

@@ -192,7 +192,8 @@ def test_two_jails_do_not_mix(guest, world):
 MANY = """
 const open = [];
 for (let i = 0; i < 6; i++) {
-  const c = await Deno.connect({ hostname: "open.test", port: 9000 });
+  const c = await Deno.connect({ hostname: "open.test", port: 9000 }).catch(() => null);
+  if (!c) continue;
   open.push(c);
   await c.write(new Uint8Array(1)).catch(() => 0);
 }

@@ -228,6 +228,7 @@ def test_it_holds_nothing_of_the_host(gateway):
     os.set_inheritable(secret, True)
     try:
         gateway.proxy(NetworkRules()).close()
+        settled(lambda: len(os.listdir(f"/proc/{gateway.pid}/fd")))
         held = {os.readlink(f"/proc/{gateway.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{gateway.pid}/fd")}
         assert "/etc/passwd" not in held
         assert b"PATH=" not in Path(f"/proc/{gateway.pid}/environ").read_bytes()

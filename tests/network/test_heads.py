@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gloveport.egress.evaluator import Destination
+from gloveport.egress.gateway.connections import _check_name
 from gloveport.egress.gateway.heads import MAX_HEAD, Misread, http_host, tls_name
 
 
@@ -160,3 +162,24 @@ def test_the_host_of_a_request(data, port, host):
 def test_requests_that_do_not_say_one_host(data):
     with pytest.raises(Misread):
         http_host(data, 80)
+
+
+@pytest.mark.parametrize(
+    ("said", "host", "right"),
+    [
+        ("a.test", "a.test", True),
+        ("b.test", "a.test", False),
+        (None, "a.test", False),
+        (None, "192.0.2.1", True),
+        (None, "2001:db8::1", True),
+        ("a.test", "192.0.2.1", False),
+        ("192.0.2.1", "192.0.2.1", True),
+    ],
+)
+def test_the_name_said_is_the_name_meant(said, host, right):
+    meant = Destination(host, 443, "https")
+    if right:
+        _check_name(said, meant)
+    else:
+        with pytest.raises(Misread):
+            _check_name(said, meant)

@@ -40,18 +40,28 @@ def test_what_a_program_can_do_with_it(person, tree):
         Path(ORDINARY_PYTHON).resolve()
     ):
         pytest.skip("the system's Python is of another version than the packages here")
-    seen = someone.run("network/network_program.py")
+    seen = someone.run("network/network_program.py", "require")
     assert seen.pop("allowed") == "HTTP/1.0 418 I'"
     assert seen.pop("name") == "198.18.0.1"
     assert seen.pop("other port") == EACCES
     assert seen.pop("six") == EACCES
     assert seen.pop("devices") == ["lo"]
+    assert seen.pop("descriptors") == [0, 1, 2]
     assert [seen.pop(what) for what in ("tcp", "udp", "tcp6", "bind udp")] == [0, 0, 0, 0]
     assert seen.pop("decisions") == [True, False, False]
     assert seen.pop("bind tcp") == EACCES  # Landlock's
     assert seen == dict.fromkeys(
         ("raw", "icmp", "packet", "netlink", "unix", "vsock", "sctp", "mptcp", "listen"), EPERM
     )
+
+
+@pytest.mark.parametrize("sandbox", ["require", "auto"])
+@pytest.mark.parametrize("person", people("nobody may make namespaces"))
+def test_a_machine_without_namespaces_has_no_network_for_it(person, sandbox, tree):
+    """Never the host's own: also where the rest of the jail may be left out."""
+    said = Person(person, tree).run("network/network_program.py", sandbox)
+    assert said["error"].startswith(("SandboxUnavailableError", "EngineUnavailableError"))
+    assert "namespace" in said["error"]
 
 
 def test_a_watcher_that_is_gone_refuses_everything(guest, monkeypatch):

@@ -7,7 +7,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 
+import anyio
 import pytest
 
 from gloveport import NetworkRules
@@ -51,6 +53,24 @@ def test_a_module_that_fetches(session, world):
 
     asyncio.run(main())
     assert {address for address, _ in world.reached()} == {OPEN}
+
+
+def test_under_trio(session):
+    pytest.importorskip("trio")
+
+    async def main():
+        one = session(allow_network=["open.test"])
+        for _ in range(2):
+            async with one:
+                got = await one.run_module("(await (await fetch('http://open.test/')).text())")
+                assert (got.value, len(got.decisions)) == (OPEN, 1)
+        with anyio.move_on_after(0.01):
+            await one.__aenter__()
+        assert one._network._attachment is None or one.is_open
+        await one.close()
+        assert one._network._attachment is None
+
+    anyio.run(main, backend="trio")
 
 
 def test_a_failure_that_does_not_say_why_is_told_why(session):
@@ -134,18 +154,19 @@ def test_a_start_that_is_cancelled_leaves_nothing(session, world, monkeypatch):
         async with session(allow_network=["open.test"]):
             pass
         before = count()
-        honest = network.SessionNetwork.attach
 
-        async def attach(self, worker):
-            await honest(self, worker)
-            await asyncio.sleep(10)
+        class Slow:
+            def attach(self, *arguments):
+                time.sleep(0.5)
+                return world.gateway.attach(*arguments)
 
-        monkeypatch.setattr(network.SessionNetwork, "attach", attach)
+        monkeypatch.setattr(network, "gateway", Slow)
         one = session(allow_network=["open.test"])
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
+            async with asyncio.timeout(0.3):
                 await one.__aenter__()
         assert not one.is_open
+        await asyncio.sleep(0.5)
         assert one._network._attachment is None
         for _ in range(100):
             if count() <= before:
@@ -219,3 +240,52 @@ def test_extra_authorities(session, world, monkeypatch):
         session()
     finally:
         file.chmod(0o644)
+
+
+ATTACKS = {
+    "a redirect": "await (await fetch('http://open.test/to?http://10.0.0.5/')).text()",
+    "an import": "await import('http://other.test/x.js')",
+    "an import by data": "await import('data:text/javascript,export default await (await fetch(\"http://other.test/\")).text()')",
+    "a package": "await import('npm:left-pad')",
+    "more permissions": "if ((await Deno.permissions.request({ name: 'run' })).state !== 'granted') throw new Error('no'); 1",
+    "revoking and asking": "await Deno.permissions.revoke({ name: 'net' }); await fetch('http://open.test/')",
+    "a file": "await (await fetch('file:///etc/resolv.conf')).text()",
+    "the resolver's file": "await Deno.readTextFile('/etc/resolv.conf')",
+    "the original fetch": "await (await new (Object.getPrototypeOf(async () => {}).constructor)('return fetch(\"http://10.0.0.5/\")')()).text()",
+    "a program": "await new Deno.Command('/bin/true').output()",
+    "listening": "Deno.listen({ port: 8077 }).addr.port",
+}
+
+
+def test_attacks_in_a_session(session, world):
+    async def main():
+        async with session(allow_network=["open.test"]) as one:
+            for name, code in ATTACKS.items():
+                result = await one.run_module(code)
+                assert not result.ok, (name, result)
+                if name == "revoking and asking":
+                    await one.reset()
+                control = await one.run_module("(await (await fetch('http://open.test/')).text())")
+                assert control.value == OPEN, name
+
+    asyncio.run(main())
+    assert {address for address, _ in world.reached()} == {OPEN}
+
+
+def test_the_permissions_of_a_runtime(session, world):
+    from gloveport import Runtime, RuntimePermissions
+
+    async def main():
+        runtime = Runtime(permissions=RuntimePermissions(allow_net=NetworkRules(allow=("open.test",))))
+        async with session(runtime=runtime) as one:
+            assert (await one.run_module("(await (await fetch('http://open.test/')).text())")).value == OPEN
+            assert BLOCKED in (await one.run_module("await fetch('http://other.test/')")).error
+        with pytest.raises(ValueError, match="beside `runtime`"):
+            session(runtime=runtime, allow_network=True)
+        with pytest.raises(TypeScriptSandboxUnavailableError, match="has its own there"):
+            async with session(
+                runtime=Runtime(permissions=RuntimePermissions(allow_net=NetworkRules(), allow_read=("/etc",)))
+            ):
+                pass
+
+    asyncio.run(main())

@@ -7,7 +7,7 @@ import contextlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -72,7 +72,7 @@ def measure(*, quick: bool) -> list[Row]:
 
 
 @contextlib.contextmanager
-def _deno(file: Path, code: str) -> Iterator[subprocess.Popen[str]]:
+def _deno(file: Path, code: str) -> Generator[subprocess.Popen[str]]:
     file.write_text(code)
     command = [str(program()), "run", *OFFLINE, "--allow-net", str(file)]
     process = subprocess.Popen(
@@ -91,7 +91,7 @@ def _deno(file: Path, code: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextlib.contextmanager
-def _session(url: str) -> Iterator[Callable[[str], float]]:
+def _session(url: str) -> Generator[Callable[[str], float]]:
     session = TypeScriptSandboxSession(allow_network=[url.removeprefix("http://").rstrip("/")])
     with asyncio.Runner() as runner:
         runner.run(session.__aenter__())

@@ -106,6 +106,24 @@ def _v8() -> str:
     return f"a jailed Deno with a memory limit called a tool and returned {value}"
 
 
+def _network() -> str:
+    from ..engines.jail.command import spawn_jailed
+    from ..engines.toolbox.process import program
+    from ..host.gateway import gateway
+    from ..policy import NetworkRules
+
+    process = spawn_jailed([program(), "--version"], network=True)
+    try:
+        sockets, process.network = process.network, None
+        assert sockets is not None
+        ports = "every port" if sockets.watcher >= 0 else "ports 80, 443 and those that rules name"
+        gateway().attach(sockets, NetworkRules()).close()
+    finally:
+        process.close()
+        gateway().close()
+    return f"a jail's connections reach the gateway, on {ports}"
+
+
 def _typecheck() -> str:
     from ..engines.checker.install import COMMAND, VERSION, find
 
@@ -123,6 +141,7 @@ _CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("compiler", _compiler),
     ("session", _session),
     ("engine v8", _v8),
+    ("network of modules", _network),
     ("type checking", _typecheck),
 )
 

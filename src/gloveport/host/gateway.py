@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+
 from ..egress.gateway import Gateway
 from ..engines.jail.child import HelperProcess
 
 __all__ = ("gateway",)
 
 _gateway = Gateway(HelperProcess)
+atexit.register(_gateway.close)
 
 
 def gateway() -> Gateway:

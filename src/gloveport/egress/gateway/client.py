@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -65,6 +66,7 @@ class _Channel:
         self._lock = threading.Lock()
         self._seen = 0
         self._decisions: list[Decision] = []
+        _channels.add(self)
 
     @property
     def alive(self) -> bool:
@@ -136,6 +138,18 @@ class _Channel:
         if reply.error:
             raise EngineUnavailableError(f"the network gateway refuses: {reply.error}")
         return reply
+
+
+_channels: weakref.WeakSet[_Channel] = weakref.WeakSet()
+
+
+def _leave_channels() -> None:
+    """In a forked copy of the host: what is the parent's is left to it."""
+    for channel in list(_channels):
+        channel.close()
+
+
+os.register_at_fork(after_in_child=_leave_channels)
 
 
 class Attachment(_Channel):

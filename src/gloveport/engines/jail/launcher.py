@@ -9,7 +9,7 @@ import signal
 import socket
 from typing import Any, Final, NoReturn
 
-from gloveport.engines.jail import descriptors, enter, filters, landlock, network, selftest
+from gloveport.engines.jail import descriptors, enter, filters, landlock, network, selftest, syscalls
 from gloveport.engines.jail.keeper import keep
 from gloveport.engines.jail.layers import LAYERS
 from gloveport.engines.jail.probes import Surroundings
@@ -25,6 +25,7 @@ _OWN_MAPS: Final = "/proc/self/maps"
 (pthread_getattr_np(3)), and Deno's type stripper panics without it at the first `if` of a source (seen with deno 2.9.8)."""
 _MAX_FILE: Final = 1024 * 1024 * 1024
 """Bytes of one file that a program may write."""
+_CLOSE_RANGE_CLOEXEC: Final = 4
 _ALL_LAYERS: Final = frozenset(layer.name for layer in LAYERS)
 
 
@@ -83,11 +84,12 @@ def _become(order: dict[str, Any], stdin: int, stdout: int, *, mounted: bool) ->
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
     os.dup2(null, 2)
-    for fd in range(3, 256):
-        try:
-            os.set_inheritable(fd, False)
-        except OSError:
-            continue
+    if syscalls.attempt("close_range", 3, 0x7FFF_FFFF, _CLOSE_RANGE_CLOEXEC) < 0:  # before Linux 5.11
+        for fd in range(3, 65536):  # numbers are the host's, which may have thousands of descriptors open
+            try:
+                os.set_inheritable(fd, False)
+            except OSError:
+                continue
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and an ignored signal stays so
         signal.signal(number, signal.SIG_DFL)
     try:

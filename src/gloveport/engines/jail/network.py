@@ -18,8 +18,9 @@ from typing import Final
 
 __all__ = ("FILES", "SPARE_SOCKETS", "NetworkSockets", "open_sockets", "resolver_libraries")
 
-SPARE_SOCKETS: Final = 64
-"""TCP sockets without a port. The host gives each the port that it wants to hear of; there are no more of them later."""
+SPARE_SOCKETS: Final = 32
+"""TCP sockets without a port. The host gives each the port that it wants to hear of; there are no more of them later. Until it passes
+them on, they are descriptors of the host, for each program that waits in a pool: so not hundreds."""
 
 FILES: Final = (
     # `search .`: else names without a dot are also asked for below the domain of the host's name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import Final
 
 import anyio.to_thread
@@ -25,6 +26,8 @@ class SessionNetwork:
     def __init__(self, rules: NetworkRules) -> None:
         self.rules = rules
         self._attachment: Attachment | None = None
+        self._turn: object = None
+        self._lock = threading.Lock()
 
     @property
     def alive(self) -> bool:
@@ -37,11 +40,25 @@ class SessionNetwork:
         if sockets is None:
             raise EngineUnavailableError("the worker has no network")
         self.close()
-        self._attachment = await anyio.to_thread.run_sync(gateway().attach, sockets, self.rules)
+        turn = self._turn = object()
+
+        def serve() -> None:
+            # It may come too late: whoever waits can be cancelled, and the thread goes on.
+            attachment = gateway().attach(sockets, self.rules)
+            with self._lock:
+                wanted = self._turn is turn
+                if wanted:
+                    self._attachment = attachment
+            if not wanted:
+                attachment.close()
+
+        await anyio.to_thread.run_sync(serve)
 
     def close(self) -> None:
         """Ends every connection. Idempotent."""
-        attachment, self._attachment = self._attachment, None
+        with self._lock:
+            self._turn = None
+            attachment, self._attachment = self._attachment, None
         if attachment is not None:
             attachment.close()
 

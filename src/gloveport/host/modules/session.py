@@ -180,18 +180,20 @@ class TypeScriptSandboxSession:
     async def close(self) -> None:
         """Ends the process and removes the workspace. A call that is under way raises `TypeScriptSandboxError`. Idempotent."""
         lock, self._lock = self._lock, None
-        if self._network is not None:
-            self._network.close()
         worker = self._worker
         if lock is None or worker is None:
             return
         worker.kill()
+        if self._network is not None:
+            self._network.close()
         with anyio.CancelScope(shield=True):
             async with lock:  # a call that is under way sees the end of the process now
                 worker, self._worker = self._worker, None
                 if worker is not None:
                     worker.close()
                     await _removed(worker)
+                if self._network is not None:
+                    self._network.close()  # that of a worker which came meanwhile
 
     async def reset(self) -> None:
         """A fresh process for the next call; the workspace stays. Waits for a call that is under way."""
