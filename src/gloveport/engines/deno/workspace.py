@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
-import itertools
 import os
+import secrets
 import shutil
 import tempfile
 import threading
 from pathlib import Path
 from typing import Final
+
+from ..jail.namespaces import CAP_SYS_ADMIN, effective_capability
 
 __all__ = ("INSIDE", "Workspace")
 
@@ -36,10 +38,12 @@ class _Root:
                 break
             except FileNotFoundError:  # another process took it for one that was left behind: try again
                 continue
-        self._numbers = itertools.count(1)
+        if os.geteuid() == 0 and not effective_capability(CAP_SYS_ADMIN):
+            # A jail then changes its user before it mounts. Others can pass, not look around, and names cannot be guessed.
+            os.chmod(self.path, 0o711)  # noqa: S103
 
     def new(self) -> Path:
-        path = self.path / f"{next(self._numbers)}"
+        path = self.path / secrets.token_hex(16)
         os.mkdir(path)
         # The worker has another user id, so the directory is open to all; nobody but this user gets to it.
         os.chmod(path, 0o755)  # noqa: S103  (whatever the umask is)
