@@ -35,7 +35,7 @@ def _as_function(module: str) -> str:
     left = re.search(r"^(import|export|await)\b.*|.*\bimport\.meta\b.*", done, re.MULTILINE)
     if left:
         raise RuntimeError(f"the program that mounts widgets is still a module: {left[0][:200]}")
-    return done
+    return f'"use strict";\n{done}'  # as a module is
 
 
 def _binding(found: re.Match[str]) -> str:

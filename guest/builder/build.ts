@@ -3,7 +3,7 @@
 import * as esbuild from "esbuild-wasm/esm/browser.js";
 import type { BuildOptions, BuildResult, Message } from "esbuild-wasm";
 import { extractCode } from "../toolbox/fence.ts";
-import { SourceError, positionAt } from "../toolbox/position.ts";
+import { positionAt, SourceError } from "../toolbox/position.ts";
 import { type Allowed, GIVEN, resolving } from "./imports.ts";
 import { decode, type Mapping } from "./mappings.ts";
 import { styles } from "./tailwind.ts";
@@ -25,7 +25,7 @@ const OPTIONS: BuildOptions = {
   charset: "ascii",
   sourcemap: "external",
   sourcesContent: false,
-  tsconfigRaw: {},
+  tsconfigRaw: { compilerOptions: { alwaysStrict: true } }, // a module is strict, also as the body of a function
   outfile: "/widget.js",
   logLevel: "silent",
   logLimit: 5,
@@ -136,7 +136,10 @@ async function run(contents: string, more: BuildOptions): Promise<{ made: BuildR
 }
 
 const WORDS: [RegExp, string][] = [
-  [/^Top-level await is currently not supported/, "a widget cannot wait at its top level: load data in an effect (useEffect)"],
+  [
+    /^Top-level await is currently not supported/,
+    "a widget cannot wait at its top level: load data in an effect (useEffect)",
+  ],
 ];
 
 function explained({ text, location }: Message): BuildFailure {

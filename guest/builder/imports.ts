@@ -20,7 +20,8 @@ export interface Allowed {
 }
 
 function isPackage(specifier: string): boolean {
-  return /^(npm:|jsr:|https?:)/.test(specifier) || /^(@[\w.~-]+\/)?[a-zA-Z][\w.~-]*(@[\w.^~-]+)?(\/[\w./~-]+)?$/.test(specifier);
+  return /^(npm:|jsr:|https?:)/.test(specifier) ||
+    /^(@[\w.~-]+\/)?[a-zA-Z][\w.~-]*(@[\w.^~-]+)?(\/[\w./~-]+)?$/.test(specifier);
 }
 
 /** Why an import is refused, for the model. */
@@ -57,7 +58,9 @@ export function resolving({ tailwind, ask }: Allowed): Plugin {
       build.onLoad({ filter: /.*/, namespace: "nothing" }, () => ({ contents: "", loader: "js" }));
       build.onLoad({ filter: /.*/, namespace: FROM_HOST }, ({ path }) => {
         const found = answers.get(path);
-        if (!found || !LOADERS.has(found.loader)) return { errors: [{ text: `${path} is of no kind that can be imported` }] };
+        if (!found || !LOADERS.has(found.loader)) {
+          return { errors: [{ text: `${path} is of no kind that can be imported` }] };
+        }
         return { contents: found.code, loader: found.loader as Loader };
       });
     },

@@ -1,8 +1,8 @@
 /**
  * The builder: a resident process that makes widgets' scripts and style sheets for every session of its host.
  *
- * A request is `{"id", "op", ...}`; its reply has the same id and `"ok": true` with the result, or `"ok": false` with `kind`
- * ("source" or "internal") and `message`. While it builds it may ask `{"id", "ask": {"specifier", "importer"}}`, which the host answers
+ * A request is `{"id", "op", ...}`; its reply has the same id and `"ok": true` with the result, or `"ok": false` with `kind` ("source"),
+ * `message` and the place; `"last": true` says that it ends now. It also ends, without a reply, at an error of its own. While it builds it may ask `{"id", "ask": {"specifier", "importer"}}`, which the host answers
  * with `{"id", "answer"}` before anything else.
  */
 
@@ -27,20 +27,39 @@ async function answer({ id, op, source, css, packages }: Request): Promise<Recor
   return { ...await build(source, { tailwind: css !== null, ask: packages ? asking(id) : null }, css) };
 }
 
-async function reply(request: Request): Promise<Record<string, unknown>> {
-  const { id } = request;
-  try {
-    return { id, ok: true, ...await answer(request) };
-  } catch (error) {
-    if (error instanceof CssFailure) return { id, ok: false, kind: "source", message: error.message, line: 0, column: 0 };
-    if (!(error instanceof BuildFailure)) return { id, ok: false, kind: "internal", message: String(error) };
-    return { id, ok: false, kind: "source", message: error.message, line: error.line, column: error.column };
-  }
+type Failure = { message: string; line: number; column: number };
+
+/** What is told of an error that is the source's fault; null: it is not, or nothing in this process can be relied upon any more. */
+function failureOf(error: unknown): Failure | null {
+  if (error instanceof BuildFailure) return error;
+  return error instanceof CssFailure ? { message: error.message, line: 0, column: 0 } : null;
 }
 
 await start(new URL("./esbuild.wasm", import.meta.url));
 ready();
-for (let request; (request = receive());) {
-  send(await reply(request as Request));
-  if (request.css !== null && request.css !== undefined) await prepare();
+for (let request; (request = receive() as Request | null);) {
+  const { id, css } = request;
+  try {
+    send({ id, ok: true, ...await answer(request) });
+  } catch (error) {
+    const failure = failureOf(error);
+    if (!failure) {
+      // Too little stack in the middle of WebAssembly, say. The compiler would fail at everything from now on.
+      const deep = error instanceof RangeError;
+      if (deep) {
+        send({
+          id,
+          ok: false,
+          kind: "source",
+          message: "the code is nested too deeply",
+          line: 0,
+          column: 0,
+          last: true,
+        });
+      }
+      Deno.exit(1);
+    }
+    send({ id, ok: false, kind: "source", message: failure.message, line: failure.line, column: failure.column });
+  }
+  if (css !== null) await prepare();
 }

@@ -17,8 +17,16 @@ function* numbers(text: string): Generator<number> {
   }
 }
 
-/** The `mappings` of a source map (ECMA-426) for the source with the index `own`. */
+/** Of so many places no more is told: a host decodes them on its event loop. A source of 200 KB has as many. */
+const MOST_SEGMENTS = 50_000;
+
+/** The `mappings` of a source map (ECMA-426) for the source with the index `own`; empty when there are too many. */
 export function decode(mappings: string, own: number): Mapping {
+  const map = segmentsOf(mappings, own);
+  return map.reduce((count, line) => count + line.length, 0) > MOST_SEGMENTS ? [] : map;
+}
+
+function segmentsOf(mappings: string, own: number): Mapping {
   let source = 0, line = 0, column = 0;
   return mappings.split(";").map((text) => {
     const segments: [number, number, number][] = [];

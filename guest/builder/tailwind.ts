@@ -33,7 +33,9 @@ function compiler(css: string): Promise<Compiler> {
       return Promise.resolve({ path: id, base, content });
     },
     loadModule: (id) => {
-      throw new CssFailure(`the CSS names the module ${JSON.stringify(id)}: plugins and configuration files of Tailwind are not supported`);
+      throw new CssFailure(
+        `the CSS names the module ${JSON.stringify(id)}: plugins and configuration files of Tailwind are not supported`,
+      );
     },
   });
 }
@@ -61,7 +63,9 @@ export function candidates(source: string): string[] {
 /** The style sheet for a source; `css` is the application's own, which may leave out the import of Tailwind. Throws `CssFailure`. */
 export async function styles(source: string, css: string): Promise<string> {
   const usual = css === "";
-  const taken = usual ? ready ?? compiler(USUAL) : compiler(/@import\s+["']tailwindcss/.test(css) ? css : `${USUAL}\n${css}`);
+  const taken = usual
+    ? ready ?? compiler(USUAL)
+    : compiler(/@import\s+["']tailwindcss/.test(css) ? css : `${USUAL}\n${css}`);
   if (usual) ready = null;
   try {
     return (await taken).build(candidates(source));

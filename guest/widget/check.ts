@@ -4,6 +4,7 @@
  */
 
 import "./prepare.ts";
+import { completeDocument } from "./canvas.ts";
 import { hideHost, installDocument } from "./dom.ts";
 import { ready, receive, send } from "../shared/messages.ts";
 import { mount } from "./mount.ts";
@@ -25,12 +26,16 @@ function warmUp(): void {
 }
 
 installDocument();
+completeDocument();
 warmUp();
 ready();
 const request = receive();
 if (!request) exit(0);
 hideHost();
-mount(request!.code as string, on).then((verdict) => {
-  send({ ...verdict });
-  exit(0);
-});
+mount(request!.code as string, on).then(
+  (verdict) => {
+    send({ ...verdict });
+    exit(0);
+  },
+  () => exit(1), // the widget broke what checks it: at once, not at the timeout
+);

@@ -4,13 +4,25 @@ import { Window } from "happy-dom";
 
 /** Of these Deno has its own, which do not know the document. */
 const REPLACED = [
-  "Event", "EventTarget", "CustomEvent", "MessageEvent", "ErrorEvent", "navigator", "location", "localStorage", "sessionStorage",
-  "addEventListener", "removeEventListener", "dispatchEvent",
+  "Event",
+  "EventTarget",
+  "CustomEvent",
+  "MessageEvent",
+  "ErrorEvent",
+  "navigator",
+  "location",
+  "localStorage",
+  "sessionStorage",
+  "addEventListener",
+  "removeEventListener",
+  "dispatchEvent",
 ];
 /** A page's policy allows none of these. */
 const FORBIDDEN = ["fetch", "WebSocket", "EventSource", "XMLHttpRequest"];
-/** They are the host's end of this process, or lead around the document. */
-const REMOVED = ["Deno", "process", "Buffer", "global", "Worker", "close", "caches", "onload", "onunload"];
+/** They are the host's end of this process, lead around the document, or are in no browser. */
+const REMOVED = (
+  "Deno process Buffer global nodeBootstrap happyDOM setImmediate clearImmediate Worker close caches onload onunload attachEvent detachEvent"
+).split(" ");
 
 function define(name: string, value: unknown): void {
   Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });

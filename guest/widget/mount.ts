@@ -58,8 +58,12 @@ function isComponent(value: unknown): value is React.ComponentType {
 }
 
 function nameOf(component: unknown): string {
-  const { displayName, name } = component as { displayName?: unknown; name?: unknown };
-  return String(displayName || name || "").slice(0, 80);
+  try {
+    const { displayName, name } = component as { displayName?: unknown; name?: unknown };
+    return String(displayName || name || "").slice(0, 80);
+  } catch {
+    return "";
+  }
 }
 
 /** What the browser would show on its console and nowhere else is a warning. */
@@ -107,7 +111,9 @@ async function inDocument(Widget: React.ComponentType, notes: Notes): Promise<No
     await pause(0);
     if (failed || container.childNodes.length || performance.now() > end) break;
   }
-  if (!failed && !container.childNodes.length) notes.add({ text: "the widget shows nothing: it rendered no element and no text", at: [] });
+  if (!failed && !container.childNodes.length) {
+    notes.add({ text: "the widget shows nothing: it rendered no element and no text", at: [] });
+  }
   return failed;
 }
 

@@ -25,7 +25,9 @@ function cut(text: string): string {
 export function places(...stacks: unknown[]): Place[] {
   const found: Place[] = [];
   for (const stack of stacks) {
-    for (const [, line, column] of typeof stack === "string" ? stack.matchAll(FRAME) : []) found.push([+line!, +column!]);
+    for (const [, line, column] of typeof stack === "string" ? stack.matchAll(FRAME) : []) {
+      found.push([+line!, +column!]);
+    }
   }
   return found.slice(0, MOST_PLACES);
 }
@@ -38,7 +40,11 @@ export function ownerStack(): unknown {
 /** A thrown value as text; never throws. */
 export function described(thrown: unknown): string {
   try {
-    return cut(thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : `a value that is no error was thrown: ${format(thrown)}`);
+    return cut(
+      thrown instanceof Error
+        ? `${thrown.name}: ${thrown.message}`
+        : `a value that is no error was thrown: ${format(thrown)}`,
+    );
   } catch {
     return "a value that cannot be shown was thrown";
   }
@@ -78,6 +84,10 @@ export class Notes {
     };
     const nothing = () => {};
     const quiet = Object.fromEntries(Object.keys(console).map((name) => [name, nothing]));
-    Object.defineProperty(globalThis, "console", { value: { ...quiet, error: warn, warn }, configurable: true, writable: true });
+    Object.defineProperty(globalThis, "console", {
+      value: { ...quiet, error: warn, warn },
+      configurable: true,
+      writable: true,
+    });
   }
 }

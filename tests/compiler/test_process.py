@@ -124,7 +124,7 @@ def test_others_do_not_wait_for_a_source_that_hangs(own: Toolbox) -> None:
     os.kill(pid, signal.SIGSTOP)
     with ThreadPoolExecutor() as threads:
         stuck = threads.submit(own.compile, "let stuck", timeout=60)
-        while not own._lock.locked():
+        while not own._resident._lock.locked():
             time.sleep(0.001)
         assert own.compile("let other").names == ("other",)
         assert not stuck.done()
@@ -147,7 +147,7 @@ def test_closing_ends_a_request_in_progress(own: Toolbox) -> None:
     os.kill(resident(own), signal.SIGSTOP)
     with ThreadPoolExecutor() as threads:
         stuck = threads.submit(own.compile, "let stuck", timeout=60)
-        while not own._lock.locked():
+        while not own._resident._lock.locked():
             time.sleep(0.001)
         own.close()
         with pytest.raises(EngineUnavailableError, match="closed"):

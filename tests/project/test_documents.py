@@ -111,3 +111,11 @@ def test_the_bars_of_the_typecheck_bench_are_the_promises_of_the_specification()
     section = (ROOT / "SPECIFICATION.md").read_text("utf-8").partition("## Type checking")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| (check[^|]*?) \| 1/(\d+) \|$", section, re.MULTILINE))
     assert {name: 1 / int(bar) for name, bar in rows.items()} == dict(BARS)
+
+
+def test_the_bars_of_the_widgets_bench_are_the_promises_of_the_specification():
+    from gloveport.bench.widgets import BARS
+
+    section = (ROOT / "SPECIFICATION.md").read_text("utf-8").partition("## Widgets")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|:,]+)[^|]* \| ([\d.]+)( ms| s|) \|", section, re.MULTILINE)
+    assert {name.strip(): float(bar) / (1000 if unit == " ms" else 1) for name, bar, unit in rows} == dict(BARS)

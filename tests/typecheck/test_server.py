@@ -109,14 +109,14 @@ def test_code_cannot_leave_its_function(own):
 def test_a_server_that_was_killed_is_replaced(own):
     own.check(MISTAKE)
     pid = own.pid
-    os.kill(pid, signal.SIGKILL) if os.getuid() == 0 else own._server.wire.child.kill()
+    os.kill(pid, signal.SIGKILL) if os.getuid() == 0 else own._resident.process.wire.child.kill()
     assert codes(own.check(MISTAKE)) == ["TS2322"]
     assert own.pid not in (None, pid)
 
 
 def test_killed_in_the_middle_of_a_check(own):
     own.check(MISTAKE)
-    kill = own._server.wire.child.kill
+    kill = own._resident.process.wire.child.kill
     found = []
     thread = threading.Thread(target=lambda: found.extend(own.check(Question(SLOW), timeout=1.0)))
     thread.start()

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, because sources of widgets are long lines
 """A real browser for tests: Chromium's headless build from npm, kept in the user's cache directory, driven over its own protocol."""
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import anyio
@@ -141,6 +143,28 @@ def test_what_crashes_the_builder_is_the_sources_fault(builder):
     anyio.run(main)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "export default () => " + "(" * 200_000 + "1" + ")" * 200_000,
+        "export default () => " + "<a>" * 100_000 + "</a>" * 100_000,
+        "type A = " + "[" * 200_000 + "]" * 200_000 + ";\nexport default () => <p/>",
+        "export default () => {" + "if (1) " * 100_000 + ";}",
+    ],
+    ids=["parentheses", "elements", "types", "statements"],
+)
+def test_what_is_nested_too_deeply_spoils_the_builder_for_nobody(builder, source):
+    """esbuild is of no use after its stack ran out: the process has to be replaced."""
+
+    async def main():
+        with pytest.raises(WidgetError, match="nested too deeply"):
+            await build(builder, source)
+        for _ in range(2):
+            assert "jsx" in (await build(builder, SOURCE)).code
+
+    anyio.run(main)
+
+
 def test_closed_is_closed(builder):
     builder.close()
     builder.close()
@@ -243,3 +267,27 @@ def test_nothing_is_left_behind():
         time.sleep(0.02)
     assert descriptors() <= before
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+FORKING = """
+import os, anyio
+from gloveport.host.widgets.render import render
+from gloveport.engines.defaults import builder
+source = "export default () => <p>%d</p>"
+assert anyio.run(render, source % 1).mounted
+pid = builder("require").pid
+child = os.fork()
+if child == 0:
+    ok = anyio.run(render, source % 2).mounted and builder("require").pid not in (None, pid)
+    os._exit(0 if ok else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert anyio.run(render, source % 3).mounted
+assert builder("require").pid == pid
+print("both")
+"""
+
+
+def test_a_fork_of_the_host_has_its_own():
+    command = [sys.executable, "-W", "ignore", "-c", FORKING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "both\n", done.stderr

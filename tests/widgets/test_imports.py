@@ -1,3 +1,4 @@
+# ruff: noqa: E501, because sources of widgets are long lines
 """What a widget may import, and that nothing of any file or network comes into a page."""
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ NASTY = [
         "<p dangerouslySetInnerHTML={{{{ __html: {text!r} }}}}/>",
     ],
 )
-def test_no_text_ends_its_script(render, text, form):
+def test_no_text_ends_its_script(page_of, text, form):
     regex = (
         "/"
         + re.sub(r"([\\/\[\]{}()*+?.^$|\u2028\u2029])", r"\\\1", text.replace("\u2028", "").replace("\u2029", ""))
@@ -117,7 +117,7 @@ def test_no_text_ends_its_script(render, text, form):
     if "raw" in form:
         text = text.replace("\\", "")
     source = f"export default () => {form.format(text=text, regex=regex)}"
-    document = Document(render(source).html)
+    document = Document(page_of(source))
     assert document.tags.count("script") == 2
     assert document.tags[-2:] == ["script", "script"]
     assert not re.search(r"<!--|</script", document.scripts[1], re.IGNORECASE)

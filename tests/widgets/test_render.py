@@ -1,3 +1,4 @@
+# ruff: noqa: E501, because sources of widgets are long lines
 """From a model's module to a page."""
 
 from __future__ import annotations
@@ -61,9 +62,17 @@ def test_the_same_source_is_the_same_artifact_and_another_one_is_not(render):
         ),
         pytest.param(
             "import { useEffect, useState } from 'react';\nexport default function W() { const [w, set] = useState(0);\n"
-            "useEffect(() => { const f = () => set(window.innerWidth); window.addEventListener('resize', f); f();\n"
+            "requestAnimationFrame(() => {}); useEffect(() => { requestAnimationFrame(() => set(1)); const f = () => set(window.innerWidth); window.addEventListener('resize', f); f();\n"
             "return () => window.removeEventListener('resize', f) }, []);\nreturn <p>{w}{String(matchMedia('(min-width: 1px)').matches)}</p> }",
             id="browser-apis",
+        ),
+        pytest.param(
+            "import { useEffect, useRef } from 'react';\nexport default function Chart() { const c = useRef<HTMLCanvasElement>(null);\n"
+            "useEffect(() => { const x = c.current!.getContext('2d')!; x.fillStyle = 'red'; x.fillRect(0, 0, x.measureText('hi').width, 5);\n"
+            "const g = x.createLinearGradient(0, 0, 1, 1); g.addColorStop(0, 'red'); x.putImageData(x.getImageData(0, 0, 2, 2), 0, 0);\n"
+            "x.stroke(new Path2D('M0 0')); requestIdleCallback(() => {}); void document.fonts.ready.then(() => x.fillText('x', 0, 0)) }, []);\n"
+            "return <canvas ref={c} width={10} height={10} /> }",
+            id="canvas",
         ),
     ],
 )
@@ -118,6 +127,13 @@ def test_what_a_widget_may_look_like(render, source):
             "Element type is invalid",
             4,
             6,
+        ),
+        (
+            "export default () => <canvas ref={(c) => {\n  c?.getContext('2d').fillCircle(1) }}/>",
+            "render",
+            "fillCircle is not a function",
+            2,
+            23,
         ),
         ("export default function W() { throw 'a text' }", "render", "no error was thrown: a text", 0, 0),
         ("export default () => <p>{eval('1 + 1')}</p>", "render", "EvalError", 1, 26),
@@ -225,6 +241,8 @@ def test_memory_is_limited(render, body):
         "Array.prototype.push = Map.prototype.get = String.prototype.matchAll = () => { throw 1 };\nexport default () => <p/>",
         "globalThis.performance = globalThis.setTimeout = globalThis.document = null;\nexport default () => <p/>",
         "Object.prototype.toJSON = () => ({ mounted: 5, warnings: 'x' });\nexport default () => <p/>",
+        "const W = () => <p/>; W.displayName = { toString() { throw 1 } };\nexport default W",
+        "export default new Proxy(function () {}, { get() { throw 1 }, has() { throw 2 }, apply() { throw 3 } })",
         "TextEncoder.prototype.encode = () => new Uint8Array(1 << 28);\nexport default () => <p/>",
     ],
 )
@@ -235,6 +253,48 @@ def test_a_widget_that_breaks_what_checks_it_harms_nobody(render, source):
     except GloveportError as error:
         assert len(str(error)) < 1200
     assert render(HELLO).mounted
+
+
+REACHING = """
+const reached: string[] = [];
+function look(value: any, way: string) {
+  try { if (typeof value?.readFileSync === 'function' || value?.core?.ops || typeof value?.getBuiltinModule === 'function') reached.push(way) } catch {}
+  try { if (typeof value?.('node:fs')?.readFileSync === 'function') reached.push(way + '()') } catch {}
+}
+function walk() {
+  Error.prepareStackTrace = (_, sites) => sites;
+  const sites = new Error().stack as any;
+  Error.prepareStackTrace = undefined;
+  for (const site of sites) for (const way of ['getThis', 'getFunction']) {
+    const found = site[way]();
+    look(found, way);
+    for (const name of ['arguments', 'caller']) try { for (const one of [found[name], ...Array.from(found[name])]) look(one, way + '.' + name) } catch {}
+  }
+  for (const name of Object.getOwnPropertyNames(globalThis)) try { look((globalThis as any)[name], 'globalThis.' + name) } catch {}
+}
+walk();
+%s
+export default function W() { walk(); throw new Error('reached: ' + reached.join(' ')) }
+"""
+
+
+def test_a_widget_is_strict_as_modules_are(render):
+    for body, error in (
+        ("undeclared = 1", "undeclared is not defined"),
+        ("(function () { this.x })()", "Cannot read properties of undefined"),
+    ):
+        with pytest.raises(WidgetError, match=error):
+            render(f"export default function W() {{ {body}; return <p/> }}")
+
+
+def test_a_widget_does_not_come_upon_its_hosts_modules(render):
+    """A tidy border inside of the worker, which the jail does not depend on."""
+    with pytest.raises(WidgetError) as caught:
+        render(REACHING % "")
+    assert caught.value.message.strip() == "Error: reached:"
+    planted = "function sloppy(builtin) { walk() }\n(globalThis as any).planted = { readFileSync() {} }; walk();"
+    with pytest.raises(WidgetError, match="globalThis.planted"):  # the control: it would be seen
+        render(REACHING % planted)
 
 
 def test_what_a_widget_says_is_bounded_and_printable(render):

@@ -14,8 +14,8 @@ PLUGIN = "npm:@tailwindcss/vite@latest"
 SOURCE = "export default function Widget() {{ return <p className={!r}>hi</p> }}"
 
 
-def style(widget):
-    return re.search(r"<style>(.*?)</style>", widget.html, re.DOTALL)[1]
+def style(page):
+    return re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,15 @@ def style(widget):
         ("!font-bold", r"font-weight: var\(--font-weight-bold\) !important"),
     ],
 )
-def test_a_class_of_the_widget_has_its_rule_and_another_one_has_none(render, name, rule):
-    used = style(render(SOURCE.format(name), plugins=[PLUGIN]))
-    unused = style(render(SOURCE.format("m-1"), plugins=[PLUGIN]))
+def test_a_class_of_the_widget_has_its_rule_and_another_one_has_none(page_of, name, rule):
+    used = style(page_of(SOURCE.format(name), plugins=[PLUGIN]))
+    unused = style(page_of(SOURCE.format("m-1"), plugins=[PLUGIN]))
     assert re.search(rule, used), used[-1500:]
     assert not re.search(rule, unused)
 
 
-def test_without_the_plugin_there_are_no_rules(render):
-    assert style(render(SOURCE.format("p-4"))) == ""
+def test_without_the_plugin_there_are_no_rules(page_of):
+    assert style(page_of(SOURCE.format("p-4"))) == ""
 
 
 @pytest.mark.parametrize(
@@ -54,29 +54,29 @@ def test_without_the_plugin_there_are_no_rules(render):
         "{Object.keys({ 'p-4': 1, 'm-2': 1, 'm-3': 1 }).join(' ')}",
     ],
 )
-def test_classes_are_found_in_code(render, expression):
-    found = style(render(f"export default () => <p className={expression}>hi</p>", plugins=[PLUGIN]))
+def test_classes_are_found_in_code(page_of, expression):
+    found = style(page_of(f"export default () => <p className={expression}>hi</p>", plugins=[PLUGIN]))
     assert all(f".{name} {{" in found for name in ("p-4", "m-2", "m-3"))
 
 
-def test_one_widget_leaves_nothing_for_the_next(render):
-    first = style(render(SOURCE.format("bg-[rebeccapurple]"), plugins=[PLUGIN]))
-    second = style(render(SOURCE.format("p-4"), plugins=[PLUGIN]))
+def test_one_widget_leaves_nothing_for_the_next(page_of):
+    first = style(page_of(SOURCE.format("bg-[rebeccapurple]"), plugins=[PLUGIN]))
+    second = style(page_of(SOURCE.format("p-4"), plugins=[PLUGIN]))
     assert "rebeccapurple" in first
     assert "rebeccapurple" not in second
 
 
 @pytest.mark.parametrize("name", ["tailwindcss", "tailwindcss/utilities", "tailwindcss/preflight.css"])
-def test_importing_it_is_fine_with_the_plugin_only(render, name):
+def test_importing_it_is_fine_with_the_plugin_only(page_of, name):
     source = f"import {name!r};\n{SOURCE.format('p-4')}"
-    assert ".p-4 {" in style(render(source, plugins=[PLUGIN]))
+    assert ".p-4 {" in style(page_of(source, plugins=[PLUGIN]))
     with pytest.raises(WidgetError, match="not switched on"):
-        render(source)
+        page_of(source)
 
 
 def test_the_applications_own_style_sheet(render):
     css = "@theme { --color-brand: #123456; }\n@utility boxed { border: 1px solid }\n.card { @apply p-4; }"
-    found = style(render(SOURCE.format("text-brand boxed"), plugins=[PLUGIN], css=css))
+    found = style(render(SOURCE.format("text-brand boxed"), plugins=[PLUGIN], css=css).html)
     assert "--color-brand: #123456" in found
     assert re.search(r"\.boxed \{\s*border: 1px solid", found)
     assert re.search(r"\.card \{\s*padding", found)

@@ -39,6 +39,7 @@ class Resident(Generic[P]):
         extras: how many extra ones there may be at the same time.
         busy: the error when nothing was free in time.
         closed: the error after `close`.
+        forked: called in a forked child, where threads that held locks of the owner do not exist.
 
     Any thread and any event loop may use it, also at the same time. It ends with the host; after a fork the child starts its own.
     """
@@ -51,12 +52,14 @@ class Resident(Generic[P]):
         extras: int,
         busy: Callable[[], Exception],
         closed: Callable[[], Exception],
+        forked: Callable[[], None] | None = None,
     ) -> None:
         self._start = start
         self._patience = patience
         self._extras = extras
         self._busy = busy
         self._closed_error = closed
+        self._forked = forked
         self._process: P | None = None
         self._closed = False
         self._reset()
@@ -140,8 +143,11 @@ class Resident(Generic[P]):
     async def _started_async(self) -> P:
         from anyio import CancelScope, to_thread
 
+        process: P | None = None
         with CancelScope(shield=True):  # half a second at most; who was cancelled leaves it to the next request
-            return await to_thread.run_sync(self._started)
+            process = await to_thread.run_sync(self._started)
+        assert process is not None  # the scope is not cancelled
+        return process
 
     def _started(self) -> P:
         if self._closed:
@@ -172,6 +178,8 @@ class Resident(Generic[P]):
     def after_fork(self) -> None:
         """In the child: the process is the parent's, and so are the threads that held the locks."""
         self._reset()
+        if self._forked is not None:
+            self._forked()
         self._let_go()
 
 

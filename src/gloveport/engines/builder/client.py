@@ -45,7 +45,7 @@ def builder_program() -> Program:
         )
     flags = (f"--allow-read={wasm}", f"--v8-flags=--max-old-space-size={(256 * MIB + BASE_HEAP) // MIB}")
     argv = (str(deno), "run", *OFFLINE, *flags, str(bundle))
-    return Program("the builder of widgets", argv, MEMORY, readable=(str(deno), str(bundle), str(wasm)))
+    return Program("the builder of widgets", argv, MEMORY, readable=(argv[0], str(bundle), str(wasm)))
 
 
 class Builder:
@@ -87,7 +87,7 @@ class Builder:
                 try:
                     with anyio.fail_after(timeout):
                         reply = await _ask(talk, source, css, resolve)
-                    done = True
+                    done = not reply.last
                 except TimeoutError:
                     text = "the widget was not built in time: make it simpler"
                     raise TypeScriptSandboxTimeoutError(text) from None

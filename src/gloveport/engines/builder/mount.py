@@ -36,7 +36,7 @@ def mount_program() -> Program:
     # The page's policy does not allow code from strings, so a widget that makes some has to fail here as well.
     v8 = f"--v8-flags=--max-old-space-size={HEAP // MIB},--disallow-code-generation-from-strings"
     argv = (str(deno), "run", *OFFLINE, f"--allow-read={code}", v8, str(bundle))
-    return Program("a widget's worker", argv, MEMORY, readable=(str(deno), str(bundle), str(code)))
+    return Program("a widget's worker", argv, MEMORY, readable=(argv[0], str(bundle), str(code)))
 
 
 class Mounting:

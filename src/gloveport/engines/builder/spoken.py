@@ -63,6 +63,8 @@ class Reply(msgspec.Struct, frozen=True):
     ask: Ask | None = None
     ok: bool = False
     kind: str = ""
+    last: bool = False
+    """The builder ends after it."""
     message: str = ""
     line: int = 0
     column: int = 0

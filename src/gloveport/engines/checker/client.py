@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
-import os
-import threading
 import time
-import weakref
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final, Self
 
 from gloveport.engines.checker import install
@@ -17,6 +12,7 @@ from gloveport.engines.checker.documents import Question, Text, written
 from gloveport.engines.checker.lsp import ServerDied, ServerTimeout
 from gloveport.engines.checker.problems import found
 from gloveport.engines.checker.server import Server, Spawn, spawn
+from gloveport.engines.resident import Resident
 from gloveport.engines.toolbox.client import Toolbox
 from gloveport.engines.toolbox.compiled import Outline
 from gloveport.errors import CompileError, TypeCheckUnavailableError, TypeProblem
@@ -33,8 +29,6 @@ MAX_EXTRA_SERVERS: Final = 1
 
 _KEPT_OUTLINES: Final = 256
 """Sources of earlier runs, which come again with every check of their session."""
-
-_all_checkers: weakref.WeakSet[Checker]
 
 
 class Checker:
@@ -59,13 +53,14 @@ class Checker:
         spawn: Spawn = spawn,
     ) -> None:
         self._outline = functools.lru_cache(maxsize=_KEPT_OUTLINES)(toolbox.outline)
-        self._sandbox: SandboxMode = sandbox
         self._compiler = compiler
-        self._spawn = spawn
-        self._server: Server | None = None
-        self._closed = False
-        self._reset_locks()
-        _all_checkers.add(self)
+        self._resident: Resident[Server] = Resident(
+            lambda: Server(compiler(), sandbox, spawn),
+            patience=BUSY_SECONDS,
+            extras=MAX_EXTRA_SERVERS,
+            busy=lambda: TypeCheckUnavailableError("the type checker is busy with other sources: try again"),
+            closed=lambda: TypeCheckUnavailableError("this type checker is closed: make a new one"),
+        )
 
     # ── what it is for ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,37 +80,30 @@ class Checker:
             return [TypeProblem(error.line, error.column, "SyntaxError", error.message)]
         text = written(question, self._outlines(question.earlier), code)
         for attempt in (1, 2):  # the first server may have died for reasons of its own
-            with self._borrowed(timeout) as server:
+            with self._resident.borrowed(2 * timeout) as server:
                 try:
                     return _ask(server, text, time.monotonic() + timeout, most)
                 except ServerTimeout:
-                    self._discard(server)
+                    self._resident.discard(server)
                     return [_unchecked(f"checking the types of this code took longer than {timeout:g} s")]
                 except ServerDied:
-                    self._discard(server)
+                    self._resident.discard(server)
                     if attempt == 2:
                         return [_unchecked("the types of this code crash the checker, or need too much memory")]
                 except BaseException:
-                    self._discard(server)  # its answer would come where the next check expects its own
+                    self._resident.discard(server)  # its answer would come where the next check expects its own
                     raise
         raise AssertionError("unreachable")
 
     @property
     def pid(self) -> int | None:
         """Process id of the resident server; `None` when there is none. It may have died since the last check."""
-        return self._server.wire.child.pid if self._server is not None else None
+        server = self._resident.process
+        return server.wire.child.pid if server is not None else None
 
     def close(self) -> None:
         """End the server. Later checks raise `TypeCheckUnavailableError`."""
-        self._closed = True
-        server = self._server
-        if server is not None:
-            server.wire.child.kill()  # whoever waits for an answer sees the end now
-        if self._lock.acquire(timeout=1.0):
-            try:
-                self._disconnect()
-            finally:
-                self._lock.release()
+        self._resident.close()
 
     def __enter__(self) -> Self:
         return self
@@ -135,53 +123,6 @@ class Checker:
                 continue
         return outlines
 
-    @contextmanager
-    def _borrowed(self, timeout: float) -> Generator[Server]:
-        """The resident server for one check, or an extra one when that is stuck."""
-        give_up = time.monotonic() + 2 * timeout
-        while not self._lock.acquire(timeout=BUSY_SECONDS):
-            if self._extra.acquire(blocking=False):
-                try:
-                    server = self._start()
-                    try:
-                        yield server
-                    finally:
-                        server.close()
-                finally:
-                    self._extra.release()
-                return
-            if time.monotonic() > give_up:
-                raise TypeCheckUnavailableError("the type checker is busy with other sources: try again")
-        try:
-            if self._server is None:
-                self._server = self._start()
-            yield self._server
-        finally:
-            self._lock.release()
-
-    def _start(self) -> Server:
-        if self._closed:
-            raise TypeCheckUnavailableError("this type checker is closed: make a new one")
-        return Server(self._compiler(), self._sandbox, self._spawn)
-
-    def _discard(self, server: Server) -> None:
-        if server is self._server:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
-
-    def _reset_locks(self) -> None:
-        self._lock = threading.Lock()
-        self._extra = threading.BoundedSemaphore(MAX_EXTRA_SERVERS)
-
-    def after_fork(self) -> None:
-        """In the child: the server is the parent's, and so are the threads that held the locks."""
-        self._reset_locks()
-        self._disconnect()
-
 
 def _ask(server: Server, text: Text, deadline: float, most: int) -> list[TypeProblem]:
     server.show("tools.d.ts", text.tools, deadline)
@@ -193,20 +134,3 @@ def _ask(server: Server, text: Text, deadline: float, most: int) -> list[TypePro
 
 def _unchecked(what: str) -> TypeProblem:
     return TypeProblem(0, 0, "Unchecked", f"{what}: make it simpler")
-
-
-_all_checkers = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for checker in list(_all_checkers):
-        checker.after_fork()
-
-
-@atexit.register
-def _at_exit() -> None:
-    for checker in list(_all_checkers):
-        checker.close()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

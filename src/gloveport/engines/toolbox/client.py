@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import os
-import threading
-import time
-import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
+from gloveport.engines.resident import Resident
 from gloveport.engines.toolbox.cache import Outcome, OutcomeCache, source_key
 from gloveport.engines.toolbox.compiled import Compiled, CompiledModule, ModuleImport, Outline, SourceMap
 from gloveport.engines.toolbox.connection import Connection, ToolboxDied, ToolboxTimeout
@@ -35,8 +29,6 @@ INLINE_SOURCE_CHARACTERS = 16 * 1024
 _COMPILE = "compile"
 _SCRIPT = "script"
 _MODULE = "module"
-
-_all_toolboxes: weakref.WeakSet[Toolbox]
 
 
 class Toolbox:
@@ -64,14 +56,15 @@ class Toolbox:
     ) -> None:
         if sandbox not in ("require", "auto", "off"):
             raise ValueError(f"sandbox must be 'require', 'auto' or 'off', not {sandbox!r}")
-        self._sandbox: SandboxMode = sandbox
-        self._spawn = spawn
-        self._bundle = bundle
         self._cache = OutcomeCache(cache_bytes)
-        self._connection: Connection | None = None
-        self._closed = False
-        self._reset_locks()
-        _all_toolboxes.add(self)
+        self._resident: Resident[Connection] = Resident(
+            lambda: start(spawn, sandbox, bundle),
+            patience=BUSY_SECONDS,
+            extras=MAX_EXTRA_PROCESSES,
+            busy=lambda: EngineUnavailableError("the compiler of model code is busy with other sources: try again"),
+            closed=lambda: EngineUnavailableError("this toolbox is closed: make a new one"),
+            forked=self._cache.after_fork,
+        )
 
     # ── what it is for ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -150,19 +143,12 @@ class Toolbox:
     @property
     def pid(self) -> int | None:
         """Process id of the resident process; `None` when there is none. It may have died since the last request."""
-        return self._connection.child.pid if self._connection is not None else None
+        connection = self._resident.process
+        return connection.child.pid if connection is not None else None
 
     def close(self) -> None:
         """Ends the process. Later requests raise `EngineUnavailableError`."""
-        self._closed = True
-        connection = self._connection
-        if connection is not None:
-            connection.child.kill()  # whoever waits for a reply sees the end now
-        if self._lock.acquire(timeout=1.0):
-            try:
-                self._disconnect()
-            finally:
-                self._lock.release()
+        self._resident.close()
 
     def __enter__(self) -> Self:
         return self
@@ -185,25 +171,22 @@ class Toolbox:
 
     async def _attempt_on_loop(self, key: bytes, op: str, source: str, timeout: float) -> Outcome | None:
         """`None`: it needs a thread, because that would hold up the loop."""
-        if len(source) > INLINE_SOURCE_CHARACTERS or not self._lock.acquire(blocking=False):
+        if len(source) > INLINE_SOURCE_CHARACTERS:
             return None
-        try:
-            connection = self._connection
+        with self._resident.borrowed_now() as connection:
             if connection is None:
-                return None  # starting one takes 50 ms
+                return None  # it serves another one, or is to be started, which takes 50 ms
             try:
                 reply = await connection.request_async(op, source, timeout)
             except ToolboxDied:
-                self._disconnect()
+                self._resident.discard(connection)
                 return None  # the thread starts another one, and finds out whether it is the source's fault
             except ToolboxTimeout as error:
-                self._disconnect()
+                self._resident.discard(connection)
                 return _too_slow(timeout, error)
             except BaseException:  # cancelled: its reply would come where the next request expects its own
-                self._disconnect()
+                self._resident.discard(connection)
                 raise
-        finally:
-            self._lock.release()
         try:
             outcome: Outcome = _compiled(_checked(reply))
         except CompileError as error:
@@ -213,74 +196,24 @@ class Toolbox:
 
     def _ask(self, op: str, source: str, timeout: float) -> dict[str, Any]:
         """A reply that is a success. Raises as `compile` does."""
+        patience = BUSY_SECONDS_ON_LOOP if _on_event_loop() else BUSY_SECONDS
         for attempt in (1, 2):  # the first process may have died for reasons of its own
-            with self._borrowed(timeout) as connection:
+            with self._resident.borrowed(timeout, patience) as connection:
                 try:
                     return _checked(connection.request(op, source, timeout))
                 except ToolboxTimeout as error:
-                    self._discard(connection)
+                    self._resident.discard(connection)
                     raise _too_slow(timeout, error) from error
                 except ToolboxDied as error:
-                    self._discard(connection)
+                    self._resident.discard(connection)
                     if attempt == 2:
                         text = "this code crashes the compiler: it is nested too deeply or needs too much memory"
                         raise CompileError(text) from error
                 except BaseException as error:
                     if not isinstance(error, (CompileError, EngineUnavailableError)):
-                        self._discard(connection)
+                        self._resident.discard(connection)
                     raise
         raise AssertionError("unreachable")
-
-    @contextmanager
-    def _borrowed(self, timeout: float) -> Generator[Connection]:
-        """The resident process for one request, or an extra one when that is stuck."""
-        patience = BUSY_SECONDS_ON_LOOP if _on_event_loop() else BUSY_SECONDS
-        give_up = time.monotonic() + timeout
-        while not self._lock.acquire(timeout=patience):
-            if self._extra.acquire(blocking=False):
-                try:
-                    connection = self._start()
-                    try:
-                        yield connection
-                    finally:
-                        connection.close()
-                finally:
-                    self._extra.release()
-                return
-            if time.monotonic() > give_up:
-                raise EngineUnavailableError("the compiler of model code is busy with other sources: try again")
-        try:
-            if self._connection is None:
-                self._connection = self._start()
-            yield self._connection
-        finally:
-            self._lock.release()
-
-    # ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _start(self) -> Connection:
-        if self._closed:
-            raise EngineUnavailableError("this toolbox is closed: make a new one")
-        return start(self._spawn, self._sandbox, self._bundle)
-
-    def _discard(self, connection: Connection) -> None:
-        if connection is self._connection:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def _reset_locks(self) -> None:
-        self._lock = threading.Lock()
-        self._extra = threading.BoundedSemaphore(MAX_EXTRA_PROCESSES)
-
-    def after_fork(self) -> None:
-        """In the child: the process is the parent's, and so are the threads that held the locks."""
-        self._reset_locks()
-        self._cache.after_fork()
-        self._disconnect()
 
 
 def _on_event_loop() -> bool:
@@ -361,20 +294,3 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
-
-
-_all_toolboxes = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for toolbox in list(_all_toolboxes):
-        toolbox.after_fork()
-
-
-@atexit.register
-def _at_exit() -> None:
-    for toolbox in list(_all_toolboxes):
-        toolbox.close()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -75,7 +77,7 @@ async def render(
         kept = _widget(source, built, mounted, "" if chosen.tailwind else css, title)
         if packages_hook is None:
             _rendered.put(key, kept)
-    return Widget(**{**vars(kept), "duration": time.monotonic() - began})
+    return dataclasses.replace(kept, duration=time.monotonic() - began)
 
 
 async def _made(
@@ -134,7 +136,7 @@ async def _mounted(workers: Mounting, built: Built, source: str, left: float, ta
     if mounted.mounted and mounted.error is None:
         return mounted
     note = mounted.error or Note("the widget was not mounted", [])
-    line, column = _place(built, note, source)
+    line, column = _Places(built, source).of(note)
     raise WidgetError(_clean(note.text), line=line, column=column, stage=mounted.stage or "render")
 
 
@@ -142,26 +144,37 @@ def _widget(source: str, built: Built, mounted: Mounted, css: str, title: str | 
     named = title or _clean(mounted.name)[:80] or "Widget"
     html = page(built.page or built.code, css + built.css, named)
     encoded = html.encode()
-    warnings = tuple(_told(built, note, source) for note in mounted.warnings[:_MOST_WARNINGS])
+    places = _Places(built, source)
+    warnings = tuple(places.told(note) for note in mounted.warnings[:_MOST_WARNINGS])
     digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
     return Widget(f"widget_{digest}", html, named, len(encoded), warnings)
 
 
-def _told(built: Built, note: Note, source: str) -> str:
-    line, column = _place(built, note, source)
-    return _clean(note.text) + (f" (line {line}, column {column})" if line else "")
+class _Places:
+    """From places of the script to the model's own."""
 
+    def __init__(self, built: Built, source: str) -> None:
+        self._built = built
+        self._source = source
 
-def _place(built: Built, note: Note, source: str) -> tuple[int, int]:
-    """The innermost place that is the model's own; (0, 0): none is. Columns in characters."""
-    lines = re.split(r"\r\n|[\n\r\u2028\u2029]", source)
-    for at in note.at:
-        found = built.locate(*at)
-        if found is not None and found[0] <= len(lines):
-            line, column = found
-            before = lines[line - 1].encode("utf-16-le", "surrogatepass")[: 2 * (column - 1)]
-            return line, len(before.decode("utf-16-le", "ignore")) + 1
-    return 0, 0
+    @functools.cached_property
+    def _lines(self) -> list[str]:
+        return re.split(r"\r\n|[\n\r\u2028\u2029]", self._source)
+
+    def of(self, note: Note) -> tuple[int, int]:
+        """The innermost one that is the model's; (0, 0): none is. Columns in characters."""
+        for at in note.at:
+            found = self._built.locate(*at)
+            if found is not None and found[0] <= len(self._lines):
+                line, column = found
+                before = self._lines[line - 1].encode("utf-16-le", "surrogatepass")[: 2 * (column - 1)]
+                return line, len(before.decode("utf-16-le", "ignore")) + 1
+        return 0, 0
+
+    def told(self, note: Note) -> str:
+        """A note with its place."""
+        line, column = self.of(note)
+        return _clean(note.text) + (f" (line {line}, column {column})" if line else "")
 
 
 def _clean(text: str) -> str:
