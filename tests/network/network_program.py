@@ -51,6 +51,7 @@ print(json.dumps({
     "allowed": attempt(lambda: get("127.0.0.1", port)), "other port": attempt(lambda: get("127.0.0.1", port + 1)),
     "six": attempt(lambda: get("2606:4700::1111", port)),
     "name": attempt(lambda: s.getaddrinfo("a.example.com", 80)[0][4][0]),
+    "pair": attempt(lambda: s.socketpair(1, 2)[0].connect("/nothing")),
     "tcp": attempt(lambda: made(2, 1)), "udp": attempt(lambda: made(2, 2)), "tcp6": attempt(lambda: made(10, 1)),
     "raw": attempt(lambda: made(2, 3, 1)), "icmp": attempt(lambda: made(2, 2, 1)), "packet": attempt(lambda: made(17, 3)),
     "netlink": attempt(lambda: made(16, 3)), "unix": attempt(lambda: made(1, 1)), "vsock": attempt(lambda: made(40, 1)),

@@ -50,6 +50,7 @@ def test_what_a_program_can_do_with_it(person, tree):
     assert [seen.pop(what) for what in ("tcp", "udp", "tcp6", "bind udp")] == [0, 0, 0, 0]
     assert seen.pop("decisions") == [True, False, False]
     assert seen.pop("bind tcp") == EACCES  # Landlock's
+    assert seen.pop("pair") == EACCES
     assert seen == dict.fromkeys(
         ("raw", "icmp", "packet", "netlink", "unix", "vsock", "sctp", "mptcp", "listen"), EPERM
     )

@@ -146,7 +146,7 @@ def without_seccomp() -> Guests:
 def without_landlock() -> Guests:
     from gloveport.engines.jail import landlock
 
-    def restrict(rules: object = ()) -> int:
+    def restrict(rules: object = (), *, connect: bool = False) -> int:
         raise OSError(95, "not supported")
 
     landlock.restrict = restrict

@@ -22,7 +22,7 @@ from ..evaluator import Decision
 from .limits import DEFAULTS, GatewayLimits
 from .messages import MAX_PACKET, Ask, Open, Reply
 
-__all__ = ("Attachment", "Gateway", "Helper", "Proxy", "Sockets", "Start")
+__all__ = ("Attachment", "Child", "Gateway", "Proxy", "Sockets", "Start")
 
 PROGRAM: Final = "gloveport.egress.gateway.process"
 _TIMEOUT: Final = 30.0
@@ -31,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Reply).decode
 
 
-class Helper(Protocol):
+class Child(Protocol):
     """A started Python process."""
 
     @property
@@ -52,7 +52,7 @@ class Sockets(Protocol):
 
 
 _ChannelT = TypeVar("_ChannelT", bound="_Channel")
-Start = Callable[[str, Sequence[str], Sequence[int]], Helper]
+Start = Callable[[str, Sequence[str], Sequence[int]], Child]
 """Starts `module.main(arguments)` with these descriptors: `engines.jail.child.HelperProcess`."""
 
 
@@ -165,12 +165,12 @@ class Proxy(_Channel):
 
 @dataclasses.dataclass(slots=True)
 class _Running:
-    helper: Helper
+    child: Child
     control: socket.socket
 
     def close(self) -> None:
         self.control.close()
-        self.helper.reap(1.0)
+        self.child.reap(1.0)
 
 
 class Gateway:
@@ -209,7 +209,7 @@ class Gateway:
     def pid(self) -> int | None:
         """The process id of the gateway; `None` when there is none."""
         running = self._running
-        return running.helper.pid if running else None
+        return running.child.pid if running else None
 
     def close(self) -> None:
         """Ends it, and every attachment. The next use starts another one."""
@@ -252,11 +252,11 @@ class Gateway:
         self._owner = os.getpid()
         if self._running is not None:
             self._running.control.close()
-            self._running.helper.forget()
+            self._running.child.forget()
             self._running = None
 
     def _alive(self) -> _Running:
-        if self._running is not None and self._running.helper.poll() is not None:
+        if self._running is not None and self._running.child.poll() is not None:
             self._running.close()
             self._running = None
         if self._running is None:
@@ -268,21 +268,21 @@ class Gateway:
         host = os.pidfd_open(os.getpid())
         try:
             given = [theirs.fileno(), host]
-            helper = self._start(PROGRAM, [str(fd) for fd in given], given)
+            child = self._start(PROGRAM, [str(fd) for fd in given], given)
         except BaseException:
             control.close()
             raise
         finally:
             theirs.close()
             os.close(host)
-        running = _Running(helper, control)
+        running = _Running(child, control)
         control.settimeout(_TIMEOUT)
         try:
             said = control.recv(16)
         except OSError as error:
             said = str(error).encode()
         if said != b"ready":
-            words = helper.said() or said.decode(errors="replace") or "it said nothing"
+            words = child.said() or said.decode(errors="replace") or "it said nothing"
             running.close()
             raise EngineUnavailableError(f"the network gateway did not start: {words}")
         return running

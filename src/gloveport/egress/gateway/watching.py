@@ -63,7 +63,10 @@ class Watcher:
             fcntl.ioctl(self._descriptor, _SEND, _RESPONSE.pack(*answer))
 
     def _address(self, identity: int, thread: int, pointer: int, length: int) -> tuple[str, int] | None:
-        """Address and port that the program gave; `None` for what is no internet address, which the kernel refuses by itself."""
+        """Address and port that the program gave; `None` for one that takes a connection back (`AF_UNSPEC`).
+
+        Raises `OSError` for another family: of a pair of unix sockets one can be connected anew, which nothing of ours does.
+        """
         memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
             # The number of a thread that is gone may be another's by now.
@@ -71,12 +74,16 @@ class Watcher:
             given = os.pread(memory, length, pointer)
         finally:
             os.close(memory)
-        if len(given) < 16:
-            return None
+        if len(given) < 2:
+            raise OSError(errno.EACCES, "no address")
         (family,) = struct.unpack_from("H", given)
+        if family == socket.AF_UNSPEC:
+            return None
+        if len(given) < 16:
+            raise OSError(errno.EACCES, "no internet address")
         (port,) = struct.unpack_from("!H", given, 2)
         if family == socket.AF_INET:
             return socket.inet_ntop(socket.AF_INET, given[4:8]), port
         if family == socket.AF_INET6 and len(given) >= 24:
             return socket.inet_ntop(socket.AF_INET6, given[8:24]), port
-        return None
+        raise OSError(errno.EACCES, "no internet address")

@@ -23,7 +23,7 @@ __all__ = ("ENVIRONMENT", "OFFLINE", "Process", "Program", "start")
 
 START_TIMEOUT: Final = 30.0
 """Seconds until a started worker must have said that it is ready: it takes about 0.1, but the machine may be busy."""
-ENVIRONMENT: Final = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1", "TZ": "UTC", "DENO_NO_UPDATE_CHECK": "1"}
+ENVIRONMENT: Final = {"DENO_DIR": "/dev/null/none", "NO_COLOR": "1", "TZ": "UTC"}
 """No DENO_DIR that can exist: what Deno keeps there (caches, `localStorage`) one session could leave for another (Deno 2.9.8 runs
 without one). The time zone is the sessions'."""
 OFFLINE: Final = ("--no-prompt", "--no-remote", "--no-npm", "--cached-only", "--no-config", "--no-lock", "--quiet")

@@ -96,6 +96,7 @@ class Profile:
         mounts = [(f"{_PROGRAM}/deno", str(deno)), (f"{_PROGRAM}/module.js", str(BUNDLE))]
         if self.network:
             flags.append("--allow-net")
+            environment["DENO_NO_UPDATE_CHECK"] = "1"  # else it asks for newer versions (seen with Deno 2.9.8)
             _check_names((*granted.allow_read, *granted.allow_write))
         if self.certificates is not None:
             mounts.append((_CERTIFICATES, self.certificates))
