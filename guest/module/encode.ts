@@ -73,8 +73,9 @@ export class Encoder {
   #out = "";
   #bytes = 0;
   #nodes = 0;
-  #path: Step[] = [];
-  #open: object[] = [];
+  // Filled: an assignment to what is there calls no setter that a module put on the prototype of arrays.
+  #path: Step[] = filled(0);
+  #open: (object | null)[] = filled(null);
 
   constructor(private readonly limit: number) {}
 
@@ -97,9 +98,9 @@ export class Encoder {
     if (this.#bytes + size > COUNTED * this.limit) throw new TooLarge(this.limit, null);
   }
 
-  #refuse(what: string): never {
+  #refuse(what: string, depth: number): never {
     let path = "$";
-    for (let i = 0; i < this.#path.length; i++) {
+    for (let i = 0; i < depth; i++) {
       const step = this.#path[i];
       path += typeof step === "number" ? `[${step}]` : test(step) ? `.${step}` : `[${stringify(step)}]`;
     }
@@ -118,7 +119,7 @@ export class Encoder {
       case "string":
         return this.#text(value);
       case "number": {
-        if (!isFinite(value)) this.#refuse(`${value}; return null or a text`);
+        if (!isFinite(value)) this.#refuse(`${value}; return null or a text`, depth);
         // Beyond 2^53 the digits are those of a float: `39788110577090250` would be read as another integer.
         const digits = text(value === 0 ? 0 : value) + (value > -EXACT && value < EXACT || !integer(value) || (value >= 1e21 || value <= -1e21) ? "" : ".0");
         return this.#say(digits, digits.length);
@@ -128,19 +129,18 @@ export class Encoder {
       case "undefined":
         return this.#say("null", 4);
       case "bigint":
-        return this.#refuse("a BigInt; use Number(x), or String(x)");
+        return this.#refuse("a BigInt; use Number(x), or String(x)", depth);
       case "function":
-        return this.#refuse("a function; call it, or leave it out");
+        return this.#refuse("a function; call it, or leave it out", depth);
       case "symbol":
-        return this.#refuse("a symbol; leave it out");
+        return this.#refuse("a symbol; leave it out", depth);
     }
     if (value === null) return this.#say("null", 4);
-    if (depth >= MAX_DEPTH) this.#refuse(`nested more than ${MAX_DEPTH} levels deep; return something flatter`);
-    for (let i = 0; i < this.#open.length; i++) if (this.#open[i] === value) this.#refuse("a reference to what contains it");
-    put(this.#open, value);
+    if (depth >= MAX_DEPTH) this.#refuse(`nested more than ${MAX_DEPTH} levels deep; return something flatter`, depth);
+    for (let i = 0; i < depth; i++) if (this.#open[i] === value) this.#refuse("a reference to what contains it", depth);
+    this.#open[depth] = value;
     if (isArray(value)) this.#array(value, depth);
     else this.#object(value, depth);
-    this.#open.length -= 1;
   }
 
   #array(value: Any[], depth: number): void {
@@ -150,9 +150,8 @@ export class Encoder {
     this.#say("[", 1);
     for (let i = 0; i < length; i++) {
       if (i) this.#say(",", 1);
-      put(this.#path, i);
+      this.#path[depth] = i;
       this.#value(value[i], depth + 1);
-      this.#path.length -= 1;
     }
     this.#say("]", 1);
   }
@@ -162,10 +161,10 @@ export class Encoder {
     const plain = prototype === objectPrototype || prototype === null ||
       (getPrototypeOf(prototype) === null && has(prototype, "hasOwnProperty"));
     if (typeof value.$$typeof === "symbol") {
-      this.#refuse("a React element; render it: renderToStaticMarkup(element) of react-dom/server");
+      this.#refuse("a React element; render it: renderToStaticMarkup(element) of react-dom/server", depth);
     }
-    if (!plain) this.#refuse(otherObject(value));
-    if (typeof value.toJSON === "function") this.#refuse("an object with toJSON; call it");
+    if (!plain) this.#refuse(otherObject(value), depth);
+    if (typeof value.toJSON === "function") this.#refuse("an object with toJSON; call it", depth);
     const names = keys(value);
     let first = true;
     this.#say("{", 1);
@@ -176,15 +175,15 @@ export class Encoder {
       first = false;
       this.#text(name);
       this.#say(":", 1);
-      put(this.#path, name);
+      this.#path[depth] = name;
       this.#value(inner, depth + 1);
-      this.#path.length -= 1;
     }
     this.#say("}", 1);
   }
 }
 
-/** `push`, whatever became of the prototype of arrays. */
-function put(list: Any[], value: Any): void {
-  defineProperty(list, list.length, { __proto__: null, value, writable: true, enumerable: true, configurable: true } as Any);
+function filled<T>(value: T): T[] {
+  const list: T[] = [];
+  for (let i = 0; i <= MAX_DEPTH; i++) defineProperty(list, i, { __proto__: null, value, writable: true } as Any);
+  return list;
 }
