@@ -10,9 +10,12 @@ from .errors import (
     TypeScriptSandboxExecutionError,
     TypeScriptSandboxTimeoutError,
     TypeScriptSandboxUnavailableError,
+    WidgetError,
+    WidgetPluginError,
 )
 from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
+from .host.widgets.widget import Widget
 from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript, TypeScriptSandbox
 from .permissions import Packages, Runtime, RuntimePermissions
 
@@ -29,4 +32,7 @@ __all__ = (
     "TypeScriptSandboxSession",
     "TypeScriptSandboxTimeoutError",
     "TypeScriptSandboxUnavailableError",
+    "Widget",
+    "WidgetError",
+    "WidgetPluginError",
 )
