@@ -8,7 +8,8 @@ import { keys } from "./originals.ts";
 type Any = any;
 
 const { SourceTextModule, SyntheticModule } = vm as Any;
-const WORKSPACE = "file:///workspace/";
+const folder = Deno.cwd(); // /workspace; without a jail its own path
+const WORKSPACE = `file://${folder}/`;
 const BUILTIN = new Set(builtinModules);
 
 /** An import that is not allowed, or that leads nowhere. */
@@ -145,8 +146,8 @@ export async function link(source: string, name: string, lineOffset: number): Pr
     lineOffset,
     initializeImportMeta(meta: Any) {
       meta.url = `${WORKSPACE}${name}`;
-      meta.filename = `/workspace/${name}`;
-      meta.dirname = "/workspace";
+      meta.filename = `${folder}/${name}`;
+      meta.dirname = folder;
       meta.main = false;
       meta.resolve = (specifier: string) => new URL(specifier, WORKSPACE).href;
     },

@@ -6,7 +6,7 @@ import { inspect, slice, stringify, text, toWellFormed } from "./originals.ts";
 type Any = any;
 
 const MAX_MESSAGE = 4000;
-const FRAME = /^\s*at (?:(.*?) \()?(?:(?:file:\/\/)?\/workspace\/)?(module-\d+\.ts):(\d+):(\d+)\)?$/;
+const FRAME = /^\s*at (?:(.*?) \()?(?:(?:file:\/\/)?\/[^():]*\/)?(module-\d+\.ts):(\d+):(\d+)\)?$/;
 const match = FRAME.exec.bind(FRAME);
 const { getOwnPropertyDescriptor } = Reflect;
 const { isError } = Error as Any;

@@ -66,6 +66,7 @@ def test_nothing_of_the_machine_shows(module):
     assert main == "file:///gloveport/module.js"
     zone = "[new Date(2020, 0, 1).getTimezoneOffset(), Intl.DateTimeFormat().resolvedOptions().timeZone]"
     assert module.value(zone) == [0, "UTC"]
+    assert module.value("[navigator.language, (1234.5).toLocaleString()]") == ["en-US", "1,234.5"]
 
 
 def test_paths(folders):
@@ -158,3 +159,16 @@ def test_a_path_that_is_not_there_is_told():
 
     with pytest.raises(TypeScriptSandboxUnavailableError, match="nowhere"), granted(allow_read=["/nowhere/at/all"]):
         pass
+
+
+def test_without_a_jail_the_rest_holds():
+    with opened(sandbox="off") as module:
+        (module.session.workspace / "a.json").write_text("[1]")
+        assert module.value("import a from './a.json' with { type: 'json' };\nexport default () => a") == [1]
+        assert module.fails("Deno.readTextFileSync('/etc/passwd')").error_type == "NotCapable"
+        thrown = module.fails("const a = 1;\nthrow new TypeError('x')")
+        assert (thrown.error_type, thrown.line) == ("TypeError", 2)
+        assert module.fails("Deno.exit(2)").exit_code == 2
+        assert module.value("Deno.readTextFileSync('a.json')") == "[1]"
+        (module.session.workspace / "b").write_text("later")
+        assert module.value("Deno.readTextFileSync('b')") == "later"

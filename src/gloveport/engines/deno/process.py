@@ -96,7 +96,7 @@ def start(program: Program, sandbox: SandboxMode, *, warn: bool) -> Process:
 
 
 def _started(program: Program, sandbox: SandboxMode, memory_bytes: int | None, *, warn: bool) -> Process:
-    workspace = Workspace() if program.workspace else None
+    workspace = Workspace(mounted=sandbox != "off") if program.workspace else None
     try:
         jailed = sandbox != "off"
         process = (

@@ -81,9 +81,10 @@ def _root() -> _Root:
 
 
 class Workspace:
-    """A temporary directory of this user's."""
+    """A temporary directory of this user's. `mounted`: its worker sees it under another path, so its own path may change."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, mounted: bool = True) -> None:
+        self._mounted = mounted
         self.path: Path = _root().new()
         """The host's path."""
         self._owner = os.getpid()
@@ -91,15 +92,18 @@ class Workspace:
         self._lock = threading.Lock()
 
     def take_over(self, other: Workspace) -> None:
-        """Takes the place of another one: its files, and its path. What is mounted in a jail follows, being the directory itself."""
+        """Takes the files of another one, and its path: what is mounted in a jail follows, being the directory itself. Without a jail
+        the path stays, because the worker knows it."""
         with self._lock, other._lock:
             if self._gone or other._gone:
                 return
             for entry in os.listdir(other.path):
                 os.rename(other.path / entry, self.path / entry)
             os.rmdir(other.path)
-            os.rename(self.path, other.path)
-            self.path, other._gone = other.path, True
+            other._gone = True
+            if self._mounted:
+                os.rename(self.path, other.path)
+                self.path = other.path
 
     def remove(self) -> None:
         """With everything in it. Idempotent."""

@@ -90,6 +90,7 @@ class Profile:
             flags += [f"--allow-{kind}={','.join(words)}"] if words else []
         environment = {
             **ENVIRONMENT,
+            "LANG": "en_US.UTF-8",
             **(cache.environment if cache else {}),
             **{name: os.environ[name] for name in granted.allow_env if name in os.environ},
         }

@@ -156,7 +156,8 @@ class TypeScriptSandboxSession:
     def workspace(self) -> Path | None:
         """A temporary directory of the host that modules see as `/workspace`, read-only; `None` while the session is closed.
 
-        What is put there stays until the session closes. Files have to be readable for everyone.
+        What is put there stays until the session closes. Files have to be readable for everyone. With `sandbox="off"` modules see it
+        under its own path, which changes when the worker is replaced.
         """
         worker = self._worker
         return worker.workspace.path if worker is not None and worker.workspace is not None else None
