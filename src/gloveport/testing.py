@@ -7,8 +7,11 @@ with inline_sandbox({"look": look}) as session:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .host.modules.result import ModuleResult
+from .host.modules.session import TypeScriptSandboxSession
 from .host.sandbox import AsyncAgentSandbox
 from .host.sync import AgentSandbox
 from .stores.conformance import StoreSuite
@@ -16,7 +19,7 @@ from .stores.conformance import StoreSuite
 if TYPE_CHECKING:
     from pydantic_ai.models.function import FunctionModel
 
-__all__ = ("CLOCK", "SEED", "StoreSuite", "async_inline_sandbox", "inline_sandbox", "scripted_model")
+__all__ = ("CLOCK", "SEED", "FakeModules", "StoreSuite", "async_inline_sandbox", "inline_sandbox", "scripted_model")
 
 CLOCK = 1_700_000_000
 """Where their clock begins: 2023-11-14T22:13:20Z."""
@@ -34,6 +37,30 @@ def inline_sandbox(tools: Any, **options: Any) -> AgentSandbox:
 def async_inline_sandbox(tools: Any, **options: Any) -> AsyncAgentSandbox:
     """The same for asyncio."""
     return AsyncAgentSandbox(tools, **{**_FIXED, **options})
+
+
+class FakeModules(TypeScriptSandboxSession):
+    """A session of modules that runs nothing: it answers with the next of these values, and keeps the `sources` it was given.
+
+    For `TypeScriptSandbox(session=FakeModules([…]))`. A `ModuleResult` is given as it is, another value as that of a module that
+    returned it. Raises `IndexError` when there are no more.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        super().__init__()
+        self._values = list(values)
+        self.sources: list[str] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Always."""
+        return True
+
+    async def run_module(self, source: str, **_: Any) -> ModuleResult:
+        """The next one."""
+        self.sources.append(source)
+        value = self._values.pop(0)
+        return value if isinstance(value, ModuleResult) else ModuleResult(ok=True, value=value)
 
 
 def scripted_model(*scripts: str | dict[str, Any], tool_name: str = "run_script") -> FunctionModel:

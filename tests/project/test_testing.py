@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from gloveport.testing import CLOCK, async_inline_sandbox, inline_sandbox, scripted_model
+from gloveport import ModuleResult
+from gloveport.testing import CLOCK, FakeModules, async_inline_sandbox, inline_sandbox, scripted_model
 
 CODE = "return [Date.now(), Math.random(), await t(1)]"
 
@@ -38,3 +39,17 @@ def test_a_scripted_model_runs_its_scripts():
         return 2 * x
 
     assert asyncio.run(agent.run("go")).output == "42"
+
+
+def test_fake_modules_answer_without_a_worker():
+    pytest.importorskip("pydantic_ai")
+    from pydantic_ai import Agent
+
+    from gloveport.pydantic_ai import TypeScriptSandbox
+
+    fake = FakeModules([[1, 2], ModuleResult(ok=False, error="no", exit_reason="threw")])
+    agent = Agent(
+        scripted_model("one", "two", tool_name="run_typescript"), capabilities=[TypeScriptSandbox(session=fake)]
+    )
+    assert asyncio.run(agent.run("go")).output == "no"
+    assert fake.sources == ["one", "two"]

@@ -154,6 +154,29 @@ def test_rendering_adds_a_tool():
     assert {tool.name for tool in info.function_tools} == {RUN, "render_widget"}
 
 
+def test_inputs_reach_the_module_and_not_the_model():
+    rows = [{"total": 90}, {"total": 45.5}]
+    code = "export default ({rows}) => rows.reduce((sum, row) => sum + row.total, 0)"
+    assert told(code, "rows.length", inputs={"rows": rows}) == [135.5, 2]
+    _, text = offered(agent_of(inputs={"rows": rows}))
+    assert "`rows`" in text and "45.5" not in text
+
+
+def test_inputs_can_depend_on_the_run():
+    agent = Agent(
+        scripted("rows", tool=RUN),
+        deps_type=int,
+        capabilities=[TypeScriptSandbox(inputs=lambda ctx: {"rows": ctx.deps})],
+    )
+    assert contents(agent.run_sync("go", deps=7)) == [7]
+
+
+def test_console_lines_come_as_they_are_printed():
+    lines: list[tuple[str, str]] = []
+    told("console.log('a'); console.error('b')", on_console=lambda event: lines.append((event.stream, event.text)))
+    assert lines == [("stdout", "a"), ("stderr", "b")]
+
+
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -304,6 +327,8 @@ def test_the_test_model_runs_through():
         ({"sandbox": "no"}, ValueError),
         ({"instructions": 1}, TypeError),
         ({"session": "x"}, TypeError),
+        ({"inputs": [1]}, TypeError),
+        ({"on_console": 1}, TypeError),
         ({"session": TypeScriptSandboxSession(), "allow_network": True}, ValueError),
         ({"session": TypeScriptSandboxSession(), "max_old_generation_size_mb": None}, ValueError),
     ],

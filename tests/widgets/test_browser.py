@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +60,18 @@ def test_a_widget_works(show):
     for count in (1, 2):
         page.click("#more")
         page.until(f"document.querySelector('#more').textContent === '{count}'")
+    assert page.complaints() == []
+
+
+def test_the_widget_of_the_readme(show):
+    """Its picture has one blue button of the size that its classes say, and it counts."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (source,) = re.findall(r'^widget = """\n(.*?)^"""', readme, re.DOTALL | re.MULTILINE)
+    page = show(source, plugins=[PLUGIN])
+    assert areas(page.screenshot())[0x20, 0x40, 0x80][2:] == (200, 40)
+    for count in (1, 2):
+        page.click("button")
+        page.until(f"document.querySelector('button').textContent === 'clicked {count} times'")
     assert page.complaints() == []
 
 

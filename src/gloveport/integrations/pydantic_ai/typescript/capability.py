@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, cast, get_args
 
 from pydantic_ai.agent import AbstractAgent
@@ -14,11 +14,13 @@ from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition, ToolSelect
 from pydantic_ai.toolsets import AbstractToolset
 
 from ....errors import TypeScriptSandboxExecutionError
+from ....events import ConsoleOutput
 from ....host.modules.session import TypeScriptSandboxSession
 from ....host.widgets.artifacts import Artifacts
 from ....permissions import Packages
 from ....policy import NetworkRules, SandboxMode, check_count, check_seconds
-from .outcome import Outcome, of_widget
+from ....tools.bridge import ToolBridge
+from .outcome import Outcome, of_module, of_widget
 from .runs import ModuleRun, RunSessions
 from .texts import DESCRIPTION, instructions_for
 from .tools import Surroundings
@@ -64,6 +66,13 @@ class TypeScriptSandbox(AbstractCapability[AgentDepsT]):
     instructions: str | None = None
     """Replaces the built-in instructions; `""`: none."""
 
+    inputs: Mapping[str, Any] | Callable[[RunContext[AgentDepsT]], Mapping[str, Any]] | None = dataclasses.field(
+        default=None, repr=False
+    )
+    """JSON data by name that every module is given: the argument of its exported function, or variables of a script. So data need not
+    pass through the model. A function is asked before each call."""
+    on_console: Callable[[ConsoleOutput], object] | None = dataclasses.field(default=None, repr=False)
+    """Called with every line that a module prints, as it prints it."""
     tools: ToolSelector[Any] | None = None
     """Which of the agent's tools a module may call, as `await tools.<name>({...})`. `None`: none. They stay callable directly."""
     tool_timeout: float | None = None
@@ -105,6 +114,10 @@ class TypeScriptSandbox(AbstractCapability[AgentDepsT]):
         ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"`{name}` must be one of {choices}, not {getattr(self, name)!r}")
+        if self.inputs is not None and not callable(self.inputs) and not isinstance(self.inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"`inputs` must be a mapping, a function of the run context, or None, not {self.inputs!r}")
+        if self.on_console is not None and not callable(self.on_console):
+            raise TypeError(f"`on_console` must be callable, not {self.on_console!r}")
         if self.instructions is not None and not isinstance(self.instructions, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"`instructions` must be a text or None, not {self.instructions!r}")
         if self.session is not None:
@@ -181,7 +194,28 @@ class TypeScriptSandbox(AbstractCapability[AgentDepsT]):
         """Run a module in the session that this process has for the agent run; called by a durable engine. `earlier`: the run had
         modules before, so that a new session is one that has lost their state."""
         async with self._sessions.use(ctx.run_id or "", lost=earlier) as (session, lost):
-            return await self._run.perform(session, source, self.timeout, self.max_output_bytes, lost=lost)
+            return await self.run(ctx, session, source, lost=lost)
+
+    async def run(
+        self,
+        ctx: RunContext[Any],
+        session: TypeScriptSandboxSession,
+        source: str,
+        *,
+        tools: ToolBridge | None = None,
+        lost: bool = False,
+    ) -> Outcome:
+        """Run a module in a session."""
+        inputs = self.inputs(ctx) if callable(self.inputs) else self.inputs
+        result = await session.run_module(
+            source,
+            inputs=inputs,
+            timeout=self.timeout,
+            max_output_bytes=self.max_output_bytes,
+            tools=tools,
+            on_event=self.on_console,
+        )
+        return of_module(result, lost=lost)
 
     @durable_operation(name="widget")
     async def perform_widget(self, ctx: RunContext[Any], source: str) -> Outcome:

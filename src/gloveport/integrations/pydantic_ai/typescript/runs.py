@@ -12,8 +12,7 @@ from pydantic_ai.exceptions import ToolFailed
 
 from ....errors import TypeScriptSandboxExecutionError
 from ....host.modules.session import TypeScriptSandboxSession
-from ....tools.bridge import ToolBridge
-from .outcome import Outcome, of_module
+from .outcome import Outcome
 from .tools import ModuleTools
 
 __all__ = ("ModuleRun", "RunSessions")
@@ -64,22 +63,6 @@ class ModuleRun:
         if session is not None:
             with anyio.move_on_after(_PATIENCE, shield=True):
                 await session.close()
-
-    # ── a call ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def perform(
-        self,
-        session: TypeScriptSandboxSession,
-        source: str,
-        timeout: float,
-        max_output_bytes: int,
-        *,
-        tools: ToolBridge | None = None,
-        lost: bool = False,
-    ) -> Outcome:
-        """Run a module."""
-        result = await session.run_module(source, timeout=timeout, max_output_bytes=max_output_bytes, tools=tools)
-        return of_module(result, lost=lost)
 
     # ── failures in a row ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from .capability import TypeScriptSandbox
@@ -39,6 +40,8 @@ def instructions_for(capability: TypeScriptSandbox[Any]) -> str:
     size = capability.max_output_bytes
     limit = f"{size // 1024} KiB" if size % 1024 == 0 else f"{size} bytes"
     lines.append(f"A call may take {capability.timeout:g} s, and its result may have {limit} of JSON.")
+    if capability.inputs is not None:
+        lines.append(_inputs(capability.inputs))
     if capability.tools is not None:
         lines.append(
             "Some tools can be called from modules as `await tools.<name>({...})`; see the tool's description."
@@ -46,6 +49,15 @@ def instructions_for(capability: TypeScriptSandbox[Any]) -> str:
     if capability.renders:
         lines.append("Use `render_widget` to show something interactive to the user.")
     return " ".join(lines)
+
+
+def _inputs(inputs: Any) -> str:
+    given = list(cast("Mapping[str, Any]", inputs)) if isinstance(inputs, Mapping) else []
+    names = f": {', '.join(f'`{name}`' for name in given)}" if given else ""
+    return (
+        f"Data of the application is given to each module{names}; the exported function gets it as an object, `run({{name, ...}})`, "
+        "and a script has it as variables."
+    )
 
 
 def _imports(capability: TypeScriptSandbox[Any]) -> str:

@@ -102,13 +102,7 @@ class ModuleToolset(AbstractToolset[AgentDepsT]):
         if ctx.in_durable_context:
             return await capability.perform_module(ctx, code, run.calls > 0)
         calls = run.tools.calls(ctx)
-        outcome = await run.perform(
-            await run.session(),
-            code,
-            capability.timeout,
-            capability.max_output_bytes,
-            tools=None if calls is None else calls.bridge,
-        )
+        outcome = await capability.run(ctx, await run.session(), code, tools=None if calls is None else calls.bridge)
         if calls is not None:
             if calls.ended is not None:
                 raise calls.ended
