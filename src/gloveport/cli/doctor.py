@@ -106,6 +106,27 @@ def _v8() -> str:
     return f"a jailed Deno with a memory limit called a tool and returned {value}"
 
 
+def _modules() -> str:
+    import anyio
+
+    from ..host.modules.session import TypeScriptSandboxSession
+
+    async def run() -> Any:
+        async with TypeScriptSandboxSession() as session:
+            return await session.run_script("const answer = <b>{42}</b>; answer.props.children")
+
+    return f"a jailed Deno ran a module with JSX, which returned {anyio.run(run)}"
+
+
+def _widgets() -> str:
+    import anyio
+
+    from ..host.widgets.render import render
+
+    widget = anyio.run(render, "export default () => <p>42</p>")
+    return f"a component was built and mounted in their jails, and made a page of {widget.bytes // 1024} KiB"
+
+
 def _network() -> str:
     from ..engines.jail.command import spawn_jailed
     from ..engines.toolbox.process import program
@@ -141,7 +162,9 @@ _CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("compiler", _compiler),
     ("session", _session),
     ("engine v8", _v8),
+    ("modules", _modules),
     ("network of modules", _network),
+    ("widgets", _widgets),
     ("type checking", _typecheck),
 )
 
