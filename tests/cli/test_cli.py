@@ -79,7 +79,13 @@ def test_run_json_is_the_whole_result(cli, engine):
         (["-c", "for (;;);", "--timeout", "0.2"], 3),
         (["-c", "return 'x'.repeat(2000)", "--max-result", "1K"], 3),
         (["-c", "const a = []; for (;;) a.push(new Uint8Array(1e6).fill(1))", "--max-memory", "32M"], 3),
-        (["-c", "export const x = 1"], 2),
+        (["-c", "export const x = 1"], 1),
+        (["-c", "import 'npm:lodash'; export default () => 1"], 1),
+        (["-c", "export default () => { for (;;); }", "--timeout", "0.2"], 3),
+        (["-c", "export default () => 'x'.repeat(2000)", "--max-result", "1K"], 3),
+        (["-c", "export default () => 1", "--input", "a"], 2),
+        (["-c", "export default () => 1", "--input", "a={"], 2),
+        (["-c", "export default () => 1", "--allow-net", "10.0.0.0/8"], 2),
         (["no-such-file.js"], 2),
         (["-c", "1", "--timeout", "0"], 2),
         (["-c", "1", "--max-memory", "lots"], 2),
@@ -90,6 +96,44 @@ def test_run_json_is_the_whole_result(cli, engine):
 def test_exit_codes(cli, engine, argv, code):
     before = () if "--engine" in argv else engine
     assert cli("run", *before, *argv)[0] == code
+
+
+def test_modules_run(cli, tmp_path):
+    file = tmp_path / "sum.ts"
+    file.write_text("export default ({rows}: {rows: number[]}) => { console.log('adding'); return rows.length }")
+    assert cli("run", str(file), "--input", "rows=[1, 2, 3]") == (0, "3\n", "adding\n")
+    data = json.loads(cli("run", "--json", str(file), "--input", "rows=[1]")[1])
+    assert (data["ok"], data["value"], data["stdout"], data["exit_reason"]) == (True, 1, "adding\n", "returned")
+
+
+def test_a_tsx_file_is_a_module_whatever_is_in_it(cli, tmp_path):
+    file = tmp_path / "looks.tsx"
+    file.write_text("const list = <ul><li>1</li></ul>;\nlist.type")
+    assert cli("run", str(file))[:2] == (0, '"ul"\n')
+
+
+def test_the_network_of_a_module_is_off_unless_it_is_allowed(cli):
+    import http.server
+    import threading
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"hi")
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        host = f"127.0.0.1:{server.server_port}"
+        code = f"export default async () => (await fetch('http://{host}/')).text()"
+        assert cli("run", "-c", code)[0] == 1
+        assert cli("run", "-c", code, "--allow-net")[0] == 1, "loopback is no public host"
+        assert cli("run", "-c", code, "--allow-net", host)[:2] == (0, '"hi"\n')
+        server.shutdown()
 
 
 def test_a_missing_jail_is_its_own_exit_code(cli, monkeypatch):
