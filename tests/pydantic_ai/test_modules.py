@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import os
 from typing import Any
 
@@ -175,6 +176,52 @@ def test_console_lines_come_as_they_are_printed():
     lines: list[tuple[str, str]] = []
     told("console.log('a'); console.error('b')", on_console=lambda event: lines.append((event.stream, event.text)))
     assert lines == [("stdout", "a"), ("stderr", "b")]
+
+
+# ── widgets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WIDGET = "export default function Widget() {\n  return <main>Hello from the sandbox</main>;\n}"
+
+
+def rendered(*sources: str, **options: Any) -> tuple[TypeScriptSandbox[Any], Any]:
+    capability = TypeScriptSandbox(enable_rendering=True, **options)
+    turns = [{"source": source} for source in sources]
+    agent = Agent(scripted(*turns, tool="render_widget"), capabilities=[capability])
+    return capability, agent.run_sync("go")
+
+
+def test_a_widget_is_an_id_for_the_model_and_a_page_for_the_application():
+    capability, result = rendered(WIDGET)
+    (part,) = returns(result)
+    assert len(json.dumps(part.content, separators=(",", ":"))) < 300
+    assert part.content["mounted"] is True and part.content["warnings"] == []
+    page = capability.widgets[part.content["artifact_id"]]
+    assert "Hello from the sandbox" in page.html and page.bytes == part.content["bytes"]
+
+
+def test_a_widget_is_an_mcp_app_for_user_interfaces():
+    apps = pytest.importorskip("pydantic_ai._mcp_apps", reason="newer than Pydantic AI 2.62")
+    capability, result = rendered(WIDGET)
+    (part,) = returns(result)
+    app = apps.get_mcp_app_tool_result(part.metadata)
+    assert app is not None and app["resource_uri"] == f"ui://gloveport/{part.content['artifact_id']}"
+    (content,) = app["result"]["content"]
+    assert content["resource"]["text"] == capability.widgets[part.content["artifact_id"]].html
+    assert content["resource"]["mimeType"] == "text/html;profile=mcp-app"
+
+
+def test_a_widget_that_throws_is_a_failed_result_with_the_models_line():
+    capability, result = rendered("export default function Widget() {\n  throw new Error('no');\n}", WIDGET)
+    assert outcomes(result) == ["failed", "success"]
+    assert "no" in contents(result)[0] and "line 2" in contents(result)[0]
+    assert len(capability.widgets) == 1
+
+
+def test_the_document_can_be_the_result():
+    _, refused = rendered(WIDGET, widget_output="html")
+    assert "max_output_bytes" in contents(refused)[0]
+    _, whole = rendered(WIDGET, widget_output="html", max_output_bytes=400_000)
+    assert contents(whole)[0].startswith("<!doctype html>")
 
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
