@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -114,11 +115,18 @@ class Toolbox:
             outcome = self._attempt(key, _MODULE, source, timeout)
         return cast("CompiledModule", _given(outcome))
 
-    def known_module(self, source: str) -> CompiledModule | None:
-        """The same if it was compiled before, without asking anyone. Raises `CompileError` if that failed."""
+    async def module_async(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> CompiledModule:
+        """The same for asyncio and trio. Small sources take no thread: the loop is held up for a fraction of a millisecond."""
         _check_size(source)
-        outcome = self._cache.get(source_key(_MODULE, source))
-        return None if outcome is None else cast("CompiledModule", _given(outcome))
+        key = source_key(_MODULE, source)
+        outcome = self._cache.get(key)
+        if outcome is None:
+            outcome = await self._attempt_on_loop(key, _MODULE, source, timeout)
+        if outcome is None:
+            from anyio import to_thread  # sessions that do without it need not wait for its import
+
+            return await to_thread.run_sync(functools.partial(self.module, source, timeout=timeout))
+        return cast("CompiledModule", _given(outcome))
 
     def module_kind(self, source: str, *, timeout: float = DEFAULT_TIMEOUT) -> Literal["module", "session"]:
         """Whether a source is a module (it has `import` or `export`) or the code of a session. Need not compile.
@@ -188,7 +196,8 @@ class Toolbox:
                 self._resident.discard(connection)
                 raise
         try:
-            outcome: Outcome = _compiled(_checked(reply))
+            fields = _checked(reply)
+            outcome: Outcome = _compiled_module(fields) if op == _MODULE else _compiled(fields)
         except CompileError as error:
             outcome = error
         self._cache.put(key, outcome)

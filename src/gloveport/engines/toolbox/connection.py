@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import select
@@ -84,8 +83,10 @@ class Connection:
             if self._wait_briefly(left):
                 self._receive()
         if body is None:
+            import anyio
+
             try:
-                async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                with anyio.fail_after(max(0.0, deadline - time.monotonic())):
                     body = await self._frame_async()
             except TimeoutError:
                 raise ToolboxTimeout from None
@@ -156,17 +157,12 @@ class Connection:
         return bool(self._poll.poll(1))
 
     async def _frame_async(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        readable = asyncio.Event()
-        loop.add_reader(self.child.read_fd, readable.set)
-        try:
-            while (body := self._take_frame()) is None:
-                await readable.wait()
-                readable.clear()
-                self._receive()
-            return body
-        finally:
-            loop.remove_reader(self.child.read_fd)
+        import anyio
+
+        while (body := self._take_frame()) is None:
+            await anyio.wait_readable(self.child.read_fd)
+            self._receive()
+        return body
 
 
 def _milliseconds(deadline: float) -> int:

@@ -275,7 +275,7 @@ class TypeScriptSandboxSession:
         request = Request(source, given, timeout, max_output_bytes, bridge_of(tools), on_event)
         self._turn()
         try:
-            compiled = await self._compiled(source)
+            compiled = await toolbox(self._sandbox).module_async(source)
         except CompileError as error:
             return ModuleResult(**compile_failure(error, source))
         except (EngineUnavailableError, SandboxUnavailableError) as error:
@@ -328,11 +328,6 @@ class TypeScriptSandboxSession:
     async def render_widget(self, source: str, *, timeout: float = 30.0) -> str:
         """The HTML of `render`."""
         return (await self.render(source, timeout=timeout)).html
-
-    async def _compiled(self, source: str) -> CompiledModule:
-        box = toolbox(self._sandbox)
-        known = box.known_module(source)
-        return await anyio.to_thread.run_sync(box.module, source) if known is None else known
 
     async def _run(self, request: Request, compiled: CompiledModule) -> ModuleResult:
         worker = self._worker
