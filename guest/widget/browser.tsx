@@ -1,26 +1,10 @@
 /** The part of a widget's page that is the same in every page: React, and mounting. Defines one global, `gloveport`. */
 
 import * as React from "react";
-import * as ReactDOM from "react-dom";
 import * as client from "react-dom/client";
-import * as runtime from "react/jsx-runtime";
-import * as devRuntime from "react/jsx-dev-runtime";
+import { load } from "./react.ts";
 
 type Factory = (require: (name: string) => unknown, module: { exports: { default?: unknown } }, exports: unknown) => void;
-
-const MODULES = new Map<string, unknown>([
-  ["react", React],
-  ["react/jsx-runtime", runtime],
-  ["react/jsx-dev-runtime", devRuntime],
-  ["react-dom", ReactDOM],
-  ["react-dom/client", client],
-]);
-
-function load(name: string): unknown {
-  const found = MODULES.get(name);
-  if (!found) throw new Error(`${name} is not part of this page`);
-  return found;
-}
 
 /** What is shown in place of a widget that failed. */
 function Failure({ error }: { error: unknown }) {

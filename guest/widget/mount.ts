@@ -5,10 +5,9 @@ import * as React from "react";
 import * as ReactDOM from "react-dom";
 import * as client from "react-dom/client";
 import { renderToString } from "react-dom/server.edge";
-import * as runtime from "react/jsx-runtime";
-import * as devRuntime from "react/jsx-dev-runtime";
 import { type Note, noteOf, Notes, ownerStack, SCRIPT } from "./notes.ts";
 import { reportTo } from "./prepare.ts";
+import { load } from "./react.ts";
 
 export interface Verdict {
   mounted: boolean;
@@ -19,24 +18,11 @@ export interface Verdict {
   name: string;
 }
 
-const MODULES = new Map<string, unknown>([
-  ["react", React],
-  ["react/jsx-runtime", runtime],
-  ["react/jsx-dev-runtime", devRuntime],
-  ["react-dom", ReactDOM],
-  ["react-dom/client", client],
-]);
 /** Milliseconds that an empty widget is given to show something, say after a promise. */
 const PATIENCE = 50;
 
 const { setTimeout } = globalThis;
 const pause = (milliseconds: number) => new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
-
-function load(name: string): unknown {
-  const found = MODULES.get(name);
-  if (!found) throw new Error(`${name} is not part of a widget's page`);
-  return found;
-}
 
 /** The default export; of a CommonJS module what it assigned to `module.exports`. */
 function exported(code: string): unknown {

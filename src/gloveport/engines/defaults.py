@@ -1,10 +1,11 @@
-"""The compiler of model code, and its type checker, that sessions of this process share."""
+"""The resident processes that sessions of this process share: compiler, type checker, and those of widgets. One for each mode."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from ..policy import SandboxMode
 from .toolbox import Toolbox
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ("builder", "checker", "mounting", "toolbox")
 
+_T = TypeVar("_T")
+
 _lock = threading.Lock()
 _toolboxes: dict[str, Toolbox] = {}
 _checkers: dict[str, Checker] = {}
@@ -23,45 +26,37 @@ _mountings: dict[str, Mounting] = {}
 
 
 def toolbox(sandbox: SandboxMode) -> Toolbox:
-    """One resident compiler per mode and process; it starts with the first source. (A `Toolbox` is fork-safe by itself.)"""
-    with _lock:
-        box = _toolboxes.get(sandbox)
-        if box is None:
-            box = _toolboxes[sandbox] = Toolbox(sandbox=sandbox)
-        return box
+    """The compiler of model code; it starts with the first source. (A `Toolbox` is fork-safe by itself.)"""
+    return _toolboxes.get(sandbox) or _one(_toolboxes, sandbox, lambda: Toolbox(sandbox=sandbox))
 
 
 def checker(sandbox: SandboxMode) -> Checker:
-    """One resident type checker per mode and process; it starts with the first check."""
+    """The type checker; it starts with the first check."""
     from .checker import Checker  # few sessions need it
 
     box = toolbox(sandbox)
-    with _lock:
-        found = _checkers.get(sandbox)
-        if found is None:
-            found = _checkers[sandbox] = Checker(sandbox=sandbox, toolbox=box)
-        return found
+    return _one(_checkers, sandbox, lambda: Checker(sandbox=sandbox, toolbox=box))
 
 
 def builder(sandbox: SandboxMode) -> Builder:
-    """One resident builder of widgets per mode and process; it starts with the first widget."""
+    """The builder of widgets; it starts with the first widget."""
     from .builder import Builder
 
-    with _lock:
-        found = _builders.get(sandbox)
-        if found is None:
-            found = _builders[sandbox] = Builder(sandbox=sandbox)
-        return found
+    return _one(_builders, sandbox, lambda: Builder(sandbox=sandbox))
 
 
 def mounting(sandbox: SandboxMode) -> Mounting:
-    """The workers that mount widgets, one supply per mode and process."""
+    """The supply of workers that mount widgets."""
     from .builder import Mounting
 
+    return _one(_mountings, sandbox, lambda: Mounting(sandbox=sandbox))
+
+
+def _one(kept: dict[str, _T], sandbox: SandboxMode, make: Callable[[], _T]) -> _T:
     with _lock:
-        found = _mountings.get(sandbox)
+        found = kept.get(sandbox)
         if found is None:
-            found = _mountings[sandbox] = Mounting(sandbox=sandbox)
+            found = kept[sandbox] = make()
         return found
 
 
