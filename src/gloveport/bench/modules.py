@@ -45,19 +45,26 @@ def measure(*, peers: bool, quick: bool) -> list[Row]:
     probes = ModuleProbes("gloveport", "TypeScriptSandboxSession")
     peer = start_peers(PEER)[0] if peers else None
     try:
-        probes.new_session()
-        turns = _turns_for(0.1, probes)
-        rows: list[Row] = []
-        for name, probe, samples in _QUESTIONS:
-            arguments = {"turns": turns} if probe == "computes" else {}
-            rows.append(_row(name, probe, max(1, samples // 3) if quick else samples, probes, peer, arguments))
-        rows.append(_stall(probes, 3 if quick else 7))
-        rows.append(_beside(probes, 1 if quick else 5))
+        rows = _beside_peer(probes, peer, quick=quick)
+    finally:
+        if peer is not None:
+            peer.close()  # before memory is counted: it is a child of this process
+    try:
         return rows + _growth(probes, 300 if quick else 1000)
     finally:
         probes.close()
-        if peer is not None:
-            peer.close()
+
+
+def _beside_peer(probes: ModuleProbes, peer: Peer | None, *, quick: bool) -> list[Row]:
+    probes.new_session()
+    turns = _turns_for(0.1, probes)
+    rows: list[Row] = []
+    for name, probe, samples in _QUESTIONS:
+        arguments = {"turns": turns} if probe == "computes" else {}
+        rows.append(_row(name, probe, max(1, samples // 3) if quick else samples, probes, peer, arguments))
+    rows.append(_stall(probes, 3 if quick else 7))
+    rows.append(_beside(probes, 1 if quick else 5))
+    return rows
 
 
 def _turns_for(seconds: float, probes: ModuleProbes) -> int:
