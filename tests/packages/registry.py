@@ -10,6 +10,7 @@ import io
 import json
 import tarfile
 import threading
+import time
 from typing import Any
 
 OLD = "2020-01-01T00:00:00.000Z"
@@ -30,6 +31,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.delay = 0.0
         self.files: dict[str, bytes] = {}
         self.redirects: dict[str, str] = {}
         self._packuments: dict[str, dict[str, Any]] = {}
@@ -38,6 +40,7 @@ class Registry:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
+                time.sleep(registry.delay)
                 if self.path in registry.redirects:
                     self.send_response(302)
                     self.send_header("Location", registry.redirects[self.path])
@@ -67,10 +70,11 @@ class Registry:
         *,
         age: str = OLD,
         dependencies: dict[str, str] | None = None,
+        parts: dict[str, str] | None = None,
         **more: Any,
     ) -> None:
         manifest = {"name": name, "version": version, "main": "index.js", "dependencies": dependencies or {}, **more}
-        data = tarball({"package.json": json.dumps(manifest), "index.js": code})
+        data = tarball({"package.json": json.dumps(manifest), "index.js": code, **(parts or {})})
         place = f"/npm/{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
         self.files[place] = data
         found = self._packuments.setdefault(name, {"name": name, "dist-tags": {}, "versions": {}, "time": {}})

@@ -115,6 +115,21 @@ def test_nothing_gets_out(run: Any, packages: Any, hostile: Registry, service: R
     assert control.value == "1.2.0", control.error
 
 
+@pytest.mark.parametrize(
+    "name", ["static", "dynamic", "dynamic, put together", "in data:", "worker of data:", "a package that imports it"]
+)
+def test_a_network_gives_no_imports(run: Any, packages: Any, hostile: Registry, service: Registry, name: str):
+    """A module that may connect to the service gets nothing from there by an import."""
+    host = service.url.removeprefix("http://")
+    source = CASES[name].replace("%S", service.url)
+    result, control = run(
+        packages(), source, f"await (await fetch('{service.url}/x.json')).json()", allow_network=[host]
+    )
+    assert SECRET not in f"{result.value} {result.stdout}"
+    assert control.value == {"secret": SECRET}, control.error
+    assert service.asked == ["/x.json"]
+
+
 def test_the_service_is_there(run: Any, packages: Any, service: Registry):
     """What the cases try works where a rule names it."""
     allowed = packages(allow=[f"{service.url}/"])

@@ -123,6 +123,23 @@ def test_the_cache_has_a_limit(run: Any, packages: Any, registry: Any):
     assert refused.exit_reason == "refused"
 
 
+def test_a_small_archive_of_something_large_is_noticed(run: Any, packages: Any, registry: Any, tmp_path: Path):
+    """50 MB of one letter are 50 KB on the way; no file of it is over the limit by itself."""
+    registry.npm("bomb", "1.0.0", "module.exports = 1", parts={f"part{n}.txt": "x" * 5_000_000 for n in range(10)})
+    refused, control = run(packages(max_bytes=20_000_000), "import b from 'bomb'; b", "1 + 1")
+    assert refused.exit_reason == "refused" and "max_bytes" in refused.error and control.value == 2
+    allowed = packages(cache=str(tmp_path / "larger"), max_bytes=200_000_000)
+    assert run(allowed, "import b from 'bomb'; b")[0].value == 1
+
+
+def test_a_registry_that_does_not_answer_has_a_deadline(run: Any, packages: Any, registry: Any):
+    registry.delay = 3.0
+    (late,) = run(packages(timeout=1), "import h from 'hello'; 1")
+    registry.delay = 0.0
+    (control,) = run(packages(timeout=30), "import h from 'hello'; 1")
+    assert "within 1 s" in late.error and control.value == 1
+
+
 @pytest.mark.parametrize(
     ("allow", "deny", "good", "bad"),
     [

@@ -12,6 +12,7 @@ meant. `attachment` takes connections, `policy` decides, `heads` reads whom the 
 from __future__ import annotations
 
 from .client import Attachment, Gateway, Proxy
+from .limits import GatewayLimits
 from .rules import connection_rules
 
-__all__ = ("Attachment", "Gateway", "Proxy", "connection_rules")
+__all__ = ("Attachment", "Gateway", "GatewayLimits", "Proxy", "connection_rules")

@@ -286,6 +286,8 @@ class TypeScriptSandboxSession:
                 request = dataclasses.replace(request, resolve=await self._packages.resolve(wanted))
             except PackageError as error:
                 return ModuleResult(**package_failure(error, compiled, source))
+            except EngineUnavailableError as error:
+                raise TypeScriptSandboxUnavailableError(str(error)) from error
         async with self._turn():
             return await self._run(request, compiled)
 

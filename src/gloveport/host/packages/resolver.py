@@ -13,15 +13,16 @@ import os
 import resource
 import subprocess
 import threading
+import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio.to_thread
 
-from ...egress.gateway import Proxy
+from ...egress.gateway import GatewayLimits, Proxy
 from ...engines.modules.profile import PackageCache
 from ...engines.toolbox.process import program
 from ...engines.wasm.module import cache_directory
@@ -36,6 +37,8 @@ __all__ = ("Resolver", "resolver_for")
 _MAX_ROOTS: Final = 100
 _MAX_SAID: Final = 2000
 _LOCK: Final = "deno.lock"
+_LOOK: Final = 0.5
+"""Seconds between two looks at how large the cache has become."""
 _KEPT: Final = 1024
 
 
@@ -130,7 +133,7 @@ class Resolver:
             "HOME": str(self.directory),  # no .npmrc: a token in there would go to whichever registry it names
         }
         environment.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
-        proxy = gateway().proxy(self._rules(roots))
+        proxy = gateway().proxy(self._rules(roots), GatewayLimits(transferred_bytes=packages.max_bytes))
         try:
             environment |= {"HTTP_PROXY": proxy.url, "HTTPS_PROXY": proxy.url, "NO_PROXY": ""}
             self._run([*command, *roots], environment, proxy)
@@ -163,9 +166,7 @@ class Resolver:
         try:
             most = self.packages.max_bytes
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
-            _, said = process.communicate(timeout=self.packages.timeout)
-        except subprocess.TimeoutExpired:
-            raise PackageError(f"the packages could not be fetched within {self.packages.timeout:g} s") from None
+            said = self._followed(process)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -173,6 +174,16 @@ class Resolver:
         if process.returncode:
             refused = [decision.reason for decision in proxy.decisions() if not decision.allowed]
             raise PackageError(_failure(said, refused))
+
+    def _followed(self, process: subprocess.Popen[str]) -> str:
+        """What it says until it ends. A small archive may hold a lot: what it makes is looked at while it is made."""
+        give_up = time.monotonic() + self.packages.timeout
+        while time.monotonic() < give_up:
+            try:
+                return process.communicate(timeout=_LOOK)[1]
+            except subprocess.TimeoutExpired:
+                self._check_size()
+        raise PackageError(f"the packages could not be fetched within {self.packages.timeout:g} s")
 
     def _exact(self, roots: tuple[str, ...]) -> dict[str, str]:
         """Each root with the version that it came to. A lock of the application is for the roots as they are written."""
@@ -195,10 +206,15 @@ class Resolver:
         return root if version is None else f"{name}@{version.partition('_')[0]}{path}"
 
     def _check_size(self) -> None:
-        size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
+        size = 0
+        for folder, _, files in os.walk(self.directory):
+            for name in files:
+                with suppress(FileNotFoundError):  # it is being fetched
+                    size += os.lstat(os.path.join(folder, name)).st_size
         if size > self.packages.max_bytes:
             raise PackageError(
-                f"the cache of packages has {size} bytes, more than the {self.packages.max_bytes} that the application allows"
+                f"the cache of packages has {size} bytes, more than the {self.packages.max_bytes} that the application allows: it has "
+                "to remove the cache, or to raise `max_bytes`"
             )
 
     def _mark(self) -> bytes | None:
