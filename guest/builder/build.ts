@@ -17,7 +17,7 @@ const OPTIONS: BuildOptions = {
   platform: "browser",
   target: "es2022",
   jsx: "automatic",
-  define: { "process.env.NODE_ENV": '"production"' },
+  define: { "process.env.NODE_ENV": '"production"', "global": "globalThis" }, // what packages expect of every bundler
   // Names stay: React's warnings and stacks speak of components by them.
   minifyWhitespace: true,
   minifySyntax: true,

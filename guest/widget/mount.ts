@@ -7,6 +7,7 @@ import * as client from "react-dom/client";
 import { renderToString } from "react-dom/server.edge";
 import * as runtime from "react/jsx-runtime";
 import * as devRuntime from "react/jsx-dev-runtime";
+import * as compilerRuntime from "react/compiler-runtime";
 import { type Note, noteOf, Notes, ownerStack, SCRIPT } from "./notes.ts";
 import { reportTo } from "./prepare.ts";
 
@@ -23,6 +24,7 @@ const MODULES = new Map<string, unknown>([
   ["react", React],
   ["react/jsx-runtime", runtime],
   ["react/jsx-dev-runtime", devRuntime],
+  ["react/compiler-runtime", compilerRuntime],
   ["react-dom", ReactDOM],
   ["react-dom/client", client],
 ]);
