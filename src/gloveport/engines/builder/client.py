@@ -29,8 +29,9 @@ MAX_SOURCE_BYTES: Final = 1 * MIB
 """Bytes (UTF-8) of the largest source."""
 BUSY_SECONDS: Final = 0.25
 MAX_EXTRA: Final = 2
-MAX_QUESTIONS: Final = 2000
-"""Imports that the host is asked about for one widget."""
+MAX_QUESTIONS: Final = 10_000
+"""Imports that the host is asked about for one widget: a package of small files, such as an icon set, has several thousand. What
+bounds them really is the time."""
 
 Resolve: TypeAlias = Callable[[str, str, str], Awaitable[Answer]]
 """Gives the module for a specifier, its importer's name (empty: the widget) and the kind of import, as esbuild calls it

@@ -29,6 +29,7 @@ from ...errors import (
     TypeScriptSandboxExecutionError,
     TypeScriptSandboxTimeoutError,
     TypeScriptSandboxUnavailableError,
+    WidgetError,
 )
 from ...permissions import Packages, Runtime
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
@@ -318,6 +319,7 @@ class TypeScriptSandboxSession:
             raise TypeScriptSandboxError("the session is closed: use it inside of `async with`")
         from ..widgets.render import render
 
+        packages: WidgetPackages | None = None
         try:
             packages = await self._packages_of_widget(source)
             widget = await render(
@@ -327,6 +329,11 @@ class TypeScriptSandboxSession:
                 timeout=timeout,
                 sandbox=self._sandbox,
             )
+        except WidgetError as error:
+            located = error if packages is None else packages.located(error)
+            if located is error:
+                raise
+            raise located from error
         except (EngineUnavailableError, SandboxUnavailableError) as error:
             raise TypeScriptSandboxUnavailableError(str(error)) from error
         self.widgets.put(widget)

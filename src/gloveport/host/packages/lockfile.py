@@ -16,8 +16,8 @@ from .ranges import noted
 
 __all__ = ("LockFile", "NpmPackage", "mapping")
 
-_NAME: Final = re.compile(r"(?:@[A-Za-z0-9._~-]+/)?[A-Za-z0-9._~-]+")
-_VERSION: Final = re.compile(r"[0-9A-Za-z.+-]+")
+_NAME: Final = re.compile(r"(?:@(?!\.)[A-Za-z0-9._~-]+/)?(?!\.)[A-Za-z0-9._~-]+")
+_VERSION: Final = re.compile(r"[0-9][0-9A-Za-z.+-]*")
 _MOST_BYTES: Final = 32 * 1024 * 1024
 _LISTS: Final = ("dependencies", "optionalDependencies", "optionalPeers")
 
@@ -90,7 +90,7 @@ class LockFile:
         entry = mapping(self._npm.get(key))
         name, identity = _split(key)
         version = identity.partition("_")[0]
-        if not entry or not _NAME.fullmatch(name) or not _VERSION.fullmatch(version) or name in (".", ".."):
+        if not entry or not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
             raise PackageError(f"the lock file of packages has no entry {key!r}")
         dependencies: dict[str, str] = {}
         for kind in _LISTS:

@@ -114,7 +114,8 @@ class NodeFiles:
         if is_node(specifier):
             text = f"the package {package.name} needs {specifier!r} of Node.js, which a browser does not have"
             raise PackageError(text, specifier)
-        raise PackageError(f"the package {package.name} imports {specifier!r}, which is not among its dependencies", specifier)
+        text = f"the package {package.name} imports {specifier!r}, which does not come with it: import that in the widget, too"
+        raise PackageError(text, specifier)
 
     def _undeclared(self, name: str) -> str | None:
         """A package that forgot to say that it depends on another one finds it in `node_modules`, if there is one of that name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 import anyio.to_thread
@@ -59,8 +59,13 @@ class _Wanted(NamedTuple):
 class WidgetPackages:
     """What one widget may import. `prepare` fetches; after that it answers the builder's questions."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, places: Mapping[str, tuple[int, int]] | None = None) -> None:
+        """`places`: lines and columns of the widget's imports, for errors that are further inside."""
         self._resolver = resolver
+        self._of_widget = places or {}
+        self._reached: dict[str, str] = {}
+        """By which of the widget's own imports a module came in."""
+        self._culprit: str | None = None
         self._exact: dict[str, str] = {}
         self._refused: dict[str, PackageError] = {}
         self._unforeseen = False
@@ -109,13 +114,23 @@ class WidgetPackages:
                     self._unforeseen = True
                     self._exact |= await self._resolver.resolve([root])
                     await anyio.to_thread.run_sync(self._load)
-            return await anyio.to_thread.run_sync(self._answer, specifier, importer, kind)
+            answer = await anyio.to_thread.run_sync(self._answer, specifier, importer, kind)
+            self._reached.setdefault(answer.name, self._reached.get(importer, specifier))
+            return answer
         except PackageError as error:
             text = _one_line(str(error))
             if importer and kind in _LAZY:
                 code = f"throw Object.assign(new Error({json.dumps(text)}), {{ code: 'MODULE_NOT_FOUND' }});"
                 return Answer(name=f"missing {specifier[:200]} of {importer}", code=code)
+            self._culprit = self._reached.get(importer, specifier)
             raise WidgetError(text) from error
+
+    def located(self, error: WidgetError) -> WidgetError:
+        """The same with the place of the widget's import that led to it, if it has none."""
+        place = self._of_widget.get(self._culprit or "")
+        if error.line or place is None:
+            return error
+        return WidgetError(error.message, line=place[0], column=place[1], stage=error.stage)
 
     async def _fetch_alone(self, specifier: str, root: str) -> None:
         try:
@@ -247,11 +262,11 @@ async def packages_of(source: str, resolver: Resolver, sandbox: SandboxMode) -> 
     box = toolbox(sandbox)
     try:
         compiled = box.known_module(source) or await anyio.to_thread.run_sync(box.module, source)
-        specifiers = [each.specifier for each in compiled.imports]
+        places = {each.specifier: (each.line, each.column) for each in reversed(compiled.imports)}
     except CompileError:  # which the builder will explain
-        specifiers = []
-    packages = WidgetPackages(resolver)
-    await packages.prepare([each for each in specifiers if each.partition("/")[0] != "tailwindcss"])
+        places = {}
+    packages = WidgetPackages(resolver, places)
+    await packages.prepare([each for each in places if each.partition("/")[0] != "tailwindcss"])
     return packages
 
 
