@@ -150,7 +150,7 @@ async def _ask(talk: Talk, source: str, css: str | None, resolve: Resolve | None
             if answer.name in given:  # a module that many others import is sent once
                 said["code"] = None
             given.add(answer.name)
-        await talk.send({"id": 1, "answer": said})
+        await talk.send({"id": 1, "answer": said}, size=len(said.get("code") or ""))
     raise WidgetError(f"the widget and its packages have more than {MAX_QUESTIONS} imports")
 
 

@@ -17,6 +17,7 @@ __all__ = ("Manifest", "inside")
 
 CONDITIONS: Final = frozenset({"browser", "module", "default"})
 _MOST_DEPTH: Final = 20
+_MOST_PATH: Final = 1000
 _MOST_PATTERNS: Final = 100
 _EXTENSIONS: Final = (".js", ".mjs", ".cjs", ".json", ".jsx", ".ts", ".tsx", "/index.js", "/index.mjs", "/index.cjs")
 
@@ -129,13 +130,20 @@ def _chosen(target: object, middle: str, conditions: frozenset[str], depth: int)
     if target is None or depth > _MOST_DEPTH:
         return False
     if isinstance(target, str):
+        if len(target) > _MOST_PATH:  # it may be all stars, each of which becomes as long as the import
+            return False
         return target.replace("*", middle) if middle else target
     if isinstance(target, list):
-        tried = (_chosen(each, middle, conditions, depth + 1) for each in cast("list[object]", target))
-        return next((found for found in tried if found), None)
-    met = (each for condition, each in mapping(target).items() if condition in conditions)
-    tried = (_chosen(each, middle, conditions, depth + 1) for each in met)
-    return next((found for found in tried if found is not None), None)
+        for each in cast("list[object]", target):
+            found = _chosen(each, middle, conditions, depth + 1)
+            if found:
+                return found
+        return None
+    for condition, each in mapping(target).items():
+        found = _chosen(each, middle, conditions, depth + 1) if condition in conditions else None
+        if found is not None:
+            return found
+    return None
 
 
 def _matches(path: str, pattern: object) -> bool:

@@ -77,7 +77,9 @@ class NodeFiles:
         if specifier.startswith(("./", "../")) or specifier in (".", ".."):
             return self._relative(specifier, origin, require=require)
         if specifier.startswith("/") or re.match(r"[A-Za-z][A-Za-z+.-]+:", specifier.removeprefix("node:")):
-            raise PackageError(f"the package {origin.package.name} imports {specifier!r}, which is no package", specifier)
+            raise PackageError(
+                f"the package {origin.package.name} imports {specifier!r}, which is no package", specifier
+            )
         browser = self._manifest(origin.package, "").browser
         said = browser.get(specifier, browser.get(specifier.removeprefix("node:").removesuffix("/")))
         if said is False:

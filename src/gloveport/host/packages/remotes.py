@@ -26,10 +26,10 @@ _HEADERS_BYTES: Final = 64 * 1024
 _REDIRECTS: Final = 10
 _URL: Final = re.compile(r"https?://[!-~]+")
 _LOADERS: Final = {
-    **{end: "js" for end in ("js", "mjs", "cjs")},
-    **{end: "ts" for end in ("ts", "mts", "cts")},
+    **dict.fromkeys(("js", "mjs", "cjs"), "js"),
+    **dict.fromkeys(("ts", "mts", "cts"), "ts"),
     **{end: end for end in ("jsx", "tsx", "json", "css")},
-    **{end: "text" for end in ("txt", "md")},
+    **dict.fromkeys(("txt", "md"), "text"),
 }
 _TYPES: Final = {
     **{f"{kind}/{script}": "js" for kind in ("application", "text") for script in ("javascript", "ecmascript")},

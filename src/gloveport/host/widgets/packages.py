@@ -144,7 +144,9 @@ class WidgetPackages:
         self._lock = LockFile.read(self._resolver.lock_file)
         self._set_up()
         with contextlib.suppress(PackageError):
-            self._nodes.starts_with(tuple(self._lock.npm_of(root).key for root in self._exact if root.startswith("npm:")))
+            self._nodes.starts_with(
+                tuple(self._lock.npm_of(root).key for root in self._exact if root.startswith("npm:"))
+            )
 
     def _set_up(self) -> None:
         files, packages = CacheFiles(self._resolver.directory), self._resolver.packages
@@ -157,7 +159,9 @@ class WidgetPackages:
             text = "a widget is one module and there are no files. Put code, data and styles into it"
             raise PackageError(f"{specifier!r} cannot be imported: {text}", specifier)
         if is_node(specifier):
-            raise PackageError(f"{specifier!r} cannot be imported: a widget runs in a browser, not in Node.js", specifier)
+            text = f"{specifier!r} cannot be imported: a widget runs in a browser, not in Node.js"
+            hint = "" if ":" in specifier else f" (a package of that name would be 'npm:{specifier}')"
+            raise PackageError(text + hint, specifier)
         root = root_of(specifier, self._resolver.packages)
         if root.startswith(("https:", "http:")):
             return _Wanted(root, "")
@@ -220,7 +224,9 @@ class WidgetPackages:
 
     def _of_node(self, specifier: str, origin: NodeFile, kind: str) -> NodeFile | str | None:
         require = kind == "require-call"
-        if kind in _IN_STYLES and not specifier.startswith((".", "/")):  # there every path is relative, and may be a package
+        if kind in _IN_STYLES and not specifier.startswith(
+            (".", "/")
+        ):  # there every path is relative, and may be a package
             with contextlib.suppress(PackageError):
                 return self._nodes.imported(f"./{specifier}", origin, require=False)
         return self._nodes.imported(specifier, origin, require=require)
