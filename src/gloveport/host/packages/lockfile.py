@@ -90,7 +90,7 @@ class LockFile:
         entry = mapping(self._npm.get(key))
         name, identity = _split(key)
         version = identity.partition("_")[0]
-        if not entry or not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
+        if key not in self._npm or not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
             raise PackageError(f"the lock file of packages has no entry {key!r}")
         dependencies: dict[str, str] = {}
         for kind in _LISTS:
