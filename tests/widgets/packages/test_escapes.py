@@ -179,7 +179,12 @@ def test_files_of_the_cache_alone(secrets: Path, parts: tuple[str, ...]):
     for folder in ("npm", "gen"):
         (secrets / folder).mkdir()
         (secrets / folder / "x.js").write_text("there")
+    (secrets / "npm" / "link.js").symlink_to("x.js")
+    (secrets / "npm" / "link").symlink_to(".")
     files = CacheFiles(secrets)
+    assert files.is_file("npm", "x.js") and not files.is_file("npm", "link.js")
+    assert files.is_directory("npm") is False and not files.is_directory("npm", "link")
+    assert files.read("npm", "link.js", most=5) is None
     assert files.read("npm", "x.js", most=5) == b"there"
     assert files.read(*parts, most=1000) is None
     assert not files.is_file(*parts) and (parts in [("npm", "."), ("npm", "")] or not files.is_directory(*parts))
