@@ -17,7 +17,7 @@ const OPTIONS: BuildOptions = {
   platform: "browser",
   target: "es2022",
   jsx: "automatic",
-  define: { "process.env.NODE_ENV": '"production"' },
+  define: { "process.env.NODE_ENV": '"production"', "global": "globalThis" }, // what packages expect of every bundler
   // Names stay: React's warnings and stacks speak of components by them.
   minifyWhitespace: true,
   minifySyntax: true,
@@ -46,7 +46,18 @@ export class BuildFailure extends Error {
   }
 }
 
+/**
+ * esbuild's compiler is spoken to by `setTimeout` without a delay, which takes a millisecond each time: for every import of a package, twice
+ * (esbuild-wasm 0.28.2, Deno 2.9.8). What it says comes from the compiler's own calls, so what it is told has to wait until these are over.
+ */
+function withoutDelay(): void {
+  const { setTimeout } = globalThis;
+  const soon = (callback: () => void, delay?: number) => delay ? setTimeout(callback, delay) : queueMicrotask(callback);
+  globalThis.setTimeout = soon as typeof setTimeout;
+}
+
 export async function start(wasm: URL): Promise<void> {
+  withoutDelay();
   const wasmModule = await WebAssembly.compile(Deno.readFileSync(wasm));
   await esbuild.initialize({ wasmModule, worker: false });
 }
@@ -144,7 +155,10 @@ const WORDS: [RegExp, string][] = [
 
 function explained({ text, location }: Message): BuildFailure {
   const said = WORDS.find(([pattern]) => pattern.test(text))?.[1] ?? text.replaceAll(/<stdin>/g, NAME);
-  if (!location || location.file !== NAME) return new BuildFailure(location ? `${location.file}: ${said}` : said);
+  if (!location || location.file !== NAME) {
+    const file = location?.file.replace(/^package:/, ""); // that is the plugin's namespace
+    return new BuildFailure(file ? `${file}: ${said}` : said);
+  }
   const before = new TextEncoder().encode(location.lineText).subarray(0, location.column); // it counts bytes
   return new BuildFailure(said, location.line, [...new TextDecoder().decode(before)].length + 1);
 }

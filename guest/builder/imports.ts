@@ -3,14 +3,22 @@
 import type { Loader, Plugin } from "esbuild-wasm";
 
 /** Part of every widget's page, and of the worker that it is mounted in. */
-export const GIVEN = ["react", "react/jsx-runtime", "react/jsx-dev-runtime", "react-dom", "react-dom/client"];
+export const GIVEN = [
+  "react",
+  "react/jsx-runtime",
+  "react/jsx-dev-runtime",
+  "react/compiler-runtime",
+  "react-dom",
+  "react-dom/client",
+];
 const STYLES = /^tailwindcss(\/(index|preflight|theme|utilities)(\.css)?)?$/;
 const LOADERS = new Set<string>(["js", "jsx", "ts", "tsx", "json", "css", "text"]);
 const FROM_HOST = "package";
 
 /** What the host answers when it is asked for a module. */
-export type Answer = { name: string; code: string; loader: string } | { refused: string };
-export type Ask = (specifier: string, importer: string) => Answer;
+export type Answer = { name: string; code: string; loader: string; side_effects: boolean } | { refused: string };
+/** `importer` is empty for the widget itself; `kind` is esbuild's. */
+export type Ask = (specifier: string, importer: string, kind: string) => Answer;
 
 export interface Allowed {
   /** Tailwind CSS is on: importing it means nothing, its styles are there. */
@@ -47,13 +55,16 @@ export function resolving({ tailwind, ask }: Allowed): Plugin {
       build.onResolve({ filter: /.*/ }, ({ path, importer, namespace, kind }) => {
         if (kind === "entry-point") return undefined;
         if (GIVEN.includes(path)) return { path, external: true };
-        if (kind === "url-token") return { path, external: true }; // the page's policy decides what it loads
+        // The page's policy decides what it loads: nothing, so the fonts that a package's style sheet wants are not there.
+        if (kind === "url-token") return { path, external: true };
+        if (kind === "import-rule" && /^(https?:)?\/\//.test(path)) return { path, external: true };
         if (tailwind && STYLES.test(path)) return { path, namespace: "nothing" };
-        if (!ask) return { errors: [{ text: refusal(path) }] };
-        const answer = ask(path, namespace === FROM_HOST ? importer : "");
+        const inside = namespace === FROM_HOST;
+        if (!ask || (!inside && STYLES.test(path))) return { errors: [{ text: refusal(path) }] };
+        const answer = ask(path, inside ? importer : "", kind);
         if ("refused" in answer) return { errors: [{ text: answer.refused }] };
         answers.set(answer.name, answer);
-        return { path: answer.name, namespace: FROM_HOST };
+        return { path: answer.name, namespace: FROM_HOST, sideEffects: answer.side_effects };
       });
       build.onLoad({ filter: /.*/, namespace: "nothing" }, () => ({ contents: "", loader: "js" }));
       build.onLoad({ filter: /.*/, namespace: FROM_HOST }, ({ path }) => {

@@ -2,7 +2,7 @@
  * The builder: a resident process that makes widgets' scripts and style sheets for every session of its host.
  *
  * A request is `{"id", "op", ...}`; its reply has the same id and `"ok": true` with the result, or `"ok": false` with `kind` ("source"),
- * `message` and the place; `"last": true` says that it ends now. It also ends, without a reply, at an error of its own. While it builds it may ask `{"id", "ask": {"specifier", "importer"}}`, which the host answers
+ * `message` and the place; `"last": true` says that it ends now. It also ends, without a reply, at an error of its own. While it builds it may ask `{"id", "ask": {"specifier", "importer", "kind"}}`, which the host answers
  * with `{"id", "answer"}` before anything else.
  */
 
@@ -13,12 +13,24 @@ import { CssFailure, prepare } from "./tailwind.ts";
 
 type Request = { id: number; op: string; source: string; css: string | null; packages: boolean };
 
+/** Asks the host everything once, though a source may be built twice. A module that it gave before comes without its code. */
 function asking(id: number): Ask {
-  return (specifier, importer) => {
-    send({ id, ask: { specifier, importer } });
+  const answers = new Map<string, Answer>();
+  const codes = new Map<string, string>();
+  return (specifier, importer, kind) => {
+    const question = JSON.stringify([specifier, importer, kind]);
+    const known = answers.get(question);
+    if (known) return known;
+    send({ id, ask: { specifier, importer, kind } });
     const said = receive();
     if (said?.id !== id) throw new Error("the host did not answer what it was asked");
-    return said.answer as Answer;
+    const answer = said.answer as Answer;
+    if ("name" in answer) {
+      answer.code ??= codes.get(answer.name)!;
+      codes.set(answer.name, answer.code);
+    }
+    answers.set(question, answer);
+    return answer;
   };
 }
 

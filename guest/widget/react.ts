@@ -5,11 +5,13 @@ import * as ReactDOM from "react-dom";
 import * as client from "react-dom/client";
 import * as runtime from "react/jsx-runtime";
 import * as devRuntime from "react/jsx-dev-runtime";
+import * as compilerRuntime from "react/compiler-runtime";
 
 const MODULES = new Map<string, unknown>([
   ["react", React],
   ["react/jsx-runtime", runtime],
   ["react/jsx-dev-runtime", devRuntime],
+  ["react/compiler-runtime", compilerRuntime],
   ["react-dom", ReactDOM],
   ["react-dom/client", client],
 ]);

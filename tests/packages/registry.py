@@ -70,11 +70,12 @@ class Registry:
         *,
         age: str = OLD,
         dependencies: dict[str, str] | None = None,
-        parts: dict[str, str] | None = None,
+        files: dict[str, str] | None = None,
         **more: Any,
     ) -> None:
+        """Publishes a version: `index.js` with that code, which is its `main` unless `more` says otherwise, and other files."""
         manifest = {"name": name, "version": version, "main": "index.js", "dependencies": dependencies or {}, **more}
-        data = tarball({"package.json": json.dumps(manifest), "index.js": code, **(parts or {})})
+        data = tarball({"package.json": json.dumps(manifest), "index.js": code, **(files or {})})
         place = f"/npm/{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
         self.files[place] = data
         found = self._packuments.setdefault(name, {"name": name, "dist-tags": {}, "versions": {}, "time": {}})
@@ -91,15 +92,19 @@ class Registry:
         self.files[f"/npm/{name}"] = self.files[f"/npm/{name.replace('/', '%2F')}"] = json.dumps(found).encode()
         self.files[f"/npm/{name.replace('/', '%2f')}"] = self.files[f"/npm/{name}"]
 
-    def jsr(self, name: str, version: str, code: str) -> None:
-        data = code.encode()
-        checksum = f"sha256-{hashlib.sha256(data).hexdigest()}"
-        self.files[f"/jsr/{name}/{version}/mod.ts"] = data
+    def jsr(self, name: str, version: str, code: str, *, files: dict[str, str] | None = None) -> None:
+        """Publishes a version: `mod.ts` with that code, which is all that it exports, and other files."""
+        modules = {f"/{path}": text.encode() for path, text in {"mod.ts": code, **(files or {})}.items()}
+        for path, data in modules.items():
+            self.files[f"/jsr/{name}/{version}{path}"] = data
         scope, _, short = name.partition("/")
         meta = {"scope": scope[1:], "name": short, "latest": version, "versions": {version: {"createdAt": OLD}}}
         self.files[f"/jsr/{name}/meta.json"] = json.dumps(meta).encode()
         version_meta = {
-            "manifest": {"/mod.ts": {"size": len(data), "checksum": checksum}},
+            "manifest": {
+                path: {"size": len(data), "checksum": f"sha256-{hashlib.sha256(data).hexdigest()}"}
+                for path, data in modules.items()
+            },
             "exports": {".": "./mod.ts"},
         }
         self.files[f"/jsr/{name}/{version}_meta.json"] = json.dumps(version_meta).encode()

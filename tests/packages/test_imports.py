@@ -80,6 +80,19 @@ def test_packages_fetched_later_do_not_spoil_earlier_ones(run: Any, packages: An
     assert run(allowed, "import o from 'outer'; o")[0].ok
 
 
+@pytest.mark.parametrize("wanted", ["1", "1.x", "^1", "^1.0", "~1.2", "1.2.x", "^1.1.0", "*", "latest"])
+def test_a_range_stays_what_it_was_however_it_is_written(
+    run: Any, packages: Any, registry: Any, tmp_path: Path, wanted: str
+):
+    source = f"import h from 'hello@{wanted}'; h.version"
+    assert values(run(packages(), source)) == ["1.2.0"]
+    registry.npm("hello", "1.2.9", "module.exports = {version: '1.2.9'}")
+    assert values(run(packages(), source)) == ["1.2.0"]
+    assert values(run(packages(offline=True), source)) == ["1.2.0"]
+    control = packages(cache=str(tmp_path / "other"))
+    assert values(run(control, source)) == ["1.2.9"]
+
+
 def test_a_version_that_is_too_young_is_not_taken(run: Any, packages: Any, registry: Any, tmp_path: Path):
     registry.npm("hello", "1.9.0", "module.exports = {version: '1.9.0'}", age=just_now())
     source = "import h from 'hello'; h.version"
@@ -125,7 +138,7 @@ def test_the_cache_has_a_limit(run: Any, packages: Any, registry: Any):
 
 def test_a_small_archive_of_something_large_is_noticed(run: Any, packages: Any, registry: Any, tmp_path: Path):
     """50 MB of one letter are 50 KB on the way; no file of it is over the limit by itself."""
-    registry.npm("bomb", "1.0.0", "module.exports = 1", parts={f"part{n}.txt": "x" * 5_000_000 for n in range(10)})
+    registry.npm("bomb", "1.0.0", "module.exports = 1", files={f"part{n}.txt": "x" * 5_000_000 for n in range(10)})
     refused, control = run(packages(max_bytes=20_000_000), "import b from 'bomb'; b", "1 + 1")
     assert refused.exit_reason == "refused" and "max_bytes" in refused.error and control.value == 2
     allowed = packages(cache=str(tmp_path / "larger"), max_bytes=200_000_000)

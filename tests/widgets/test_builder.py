@@ -83,7 +83,7 @@ def test_a_host_that_is_slow_to_answer_holds_up_nobody_else(builder, backend):
         await build(builder, SOURCE)
         asked, go_on = anyio.Event(), anyio.Event()
 
-        async def resolve(specifier, importer):
+        async def resolve(specifier, importer, kind):
             asked.set()
             await go_on.wait()
             return Answer(name="slow", code="export const x = 'slowly'")
@@ -109,7 +109,7 @@ def test_too_many_at_once_are_told_so(builder, monkeypatch):
     from gloveport.engines.builder import Answer
 
     async def main():
-        async def resolve(specifier, importer):
+        async def resolve(specifier, importer, kind):
             await anyio.sleep(30)
             return Answer(name="never", code="")
 
@@ -132,7 +132,7 @@ def test_what_crashes_the_builder_is_the_sources_fault(builder):
     from gloveport.engines.builder import Answer
 
     async def main():
-        async def resolve(specifier, importer):
+        async def resolve(specifier, importer, kind):
             os.kill(builder.pid, signal.SIGKILL)
             return Answer(name="x", code="")
 

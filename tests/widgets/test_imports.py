@@ -179,7 +179,7 @@ def test_the_application_can_give_modules(render):
         "looks": Answer(name="looks@2/style.css", code=".greeting { color: rebeccapurple }", loader="css"),
     }
 
-    async def resolve(specifier, importer):
+    async def resolve(specifier, importer, kind):
         asked.append((specifier, importer))
         if specifier not in modules:
             raise WidgetError(f"{specifier} is on no list")
@@ -198,7 +198,7 @@ def test_the_application_can_give_modules(render):
 
 
 def test_an_error_in_a_module_of_the_application_has_the_line_of_its_use(render):
-    async def resolve(specifier, importer):
+    async def resolve(specifier, importer, kind):
         return Answer(name="bad", code="export function fail() {\n\n\n  throw new Error('inside')\n}")
 
     source = "import { fail } from 'bad';\n\nexport default function W() {\n  fail();\n}"

@@ -29,11 +29,13 @@ MAX_SOURCE_BYTES: Final = 1 * MIB
 """Bytes (UTF-8) of the largest source."""
 BUSY_SECONDS: Final = 0.25
 MAX_EXTRA: Final = 2
-MAX_QUESTIONS: Final = 2000
-"""Imports that the host is asked about for one widget."""
+MAX_QUESTIONS: Final = 10_000
+"""Imports that the host is asked about for one widget: a package of small files, such as an icon set, has several thousand. What
+bounds them really is the time."""
 
-Resolve: TypeAlias = Callable[[str, str], Awaitable[Answer]]
-"""Gives the module for a specifier and its importer's name (empty: the widget), or raises `WidgetError` with the reason."""
+Resolve: TypeAlias = Callable[[str, str, str], Awaitable[Answer]]
+"""Gives the module for a specifier, its importer's name (empty: the widget) and the kind of import, as esbuild calls it
+(`import-statement`, `require-call`, `dynamic-import`, `import-rule`), or raises `WidgetError` with the reason."""
 
 
 def builder_program() -> Program:
@@ -132,6 +134,7 @@ def _check_size(source: str) -> None:
 async def _ask(talk: Talk, source: str, css: str | None, resolve: Resolve | None) -> Reply:
     request: dict[str, Any] = {"id": 1, "op": "build", "source": source, "css": css, "packages": resolve is not None}
     await talk.send(request)
+    given: set[str] = set()
     for _ in range(MAX_QUESTIONS):
         reply = await talk.receive(Reply)
         if reply.ask is None:
@@ -139,10 +142,15 @@ async def _ask(talk: Talk, source: str, css: str | None, resolve: Resolve | None
         answer: Answer | Refused = Refused("packages are not allowed here")
         if resolve is not None:
             try:
-                answer = await resolve(reply.ask.specifier, reply.ask.importer)
+                answer = await resolve(reply.ask.specifier, reply.ask.importer, reply.ask.kind)
             except WidgetError as error:
                 answer = Refused(error.message)
-        await talk.send({"id": 1, "answer": msgspec.to_builtins(answer)})
+        said = msgspec.to_builtins(answer)
+        if isinstance(answer, Answer):
+            if answer.name in given:  # a module that many others import is sent once
+                said["code"] = None
+            given.add(answer.name)
+        await talk.send({"id": 1, "answer": said}, size=len(said.get("code") or ""))
     raise WidgetError(f"the widget and its packages have more than {MAX_QUESTIONS} imports")
 
 

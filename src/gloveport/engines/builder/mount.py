@@ -73,7 +73,7 @@ class Mounting:
         talk = talk or await self.begin()
         try:
             with anyio.fail_after(timeout):
-                await talk.send({"code": code})
+                await talk.send({"code": code}, size=len(code))
                 return await talk.receive(Mounted)
         except TimeoutError:
             text = "the widget did not come to rest in time: is there an endless loop in its rendering or in an effect?"

@@ -18,6 +18,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     code: str
     loader: Loader = "js"
+    side_effects: bool = True
+    """Whether it is there even if nothing of it is used."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -31,6 +33,8 @@ class Ask(msgspec.Struct, frozen=True):
 
     specifier: str
     importer: str
+    kind: str = "import-statement"
+    """As esbuild calls it: also `require-call`, `dynamic-import` and, in style sheets, `import-rule`."""
 
 
 class Built(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from ...errors import ProtocolViolation
@@ -15,6 +16,7 @@ __all__ = ("Ended", "Talk")
 
 _MESSAGE: Final = 0x6A
 _CHUNK: Final = 1 << 18
+_LARGE: Final = 1 << 18
 
 T = TypeVar("T")
 
@@ -31,10 +33,11 @@ class Talk:
         self._decoder = FrameDecoder(max_message)
         worker.sock.setblocking(False)
 
-    async def send(self, message: Any) -> None:
-        """Sends one. Raises `Ended`."""
+    async def send(self, message: Any, *, size: int = 0) -> None:
+        """Sends one. `size`: characters of the code in it, so that much of it does not hold the event loop up. Raises `Ended`."""
         # ASCII escapes, as the source of a model may have lone surrogates, which UTF-8 cannot carry.
-        body = memoryview(encode_frame(_MESSAGE, _ascii(message)))
+        text = _ascii(message) if size < _LARGE else await anyio.to_thread.run_sync(_ascii, message)
+        body = memoryview(encode_frame(_MESSAGE, text))
         while body:
             try:
                 body = body[self.worker.sock.send(body) :]

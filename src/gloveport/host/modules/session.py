@@ -29,6 +29,7 @@ from ...errors import (
     TypeScriptSandboxExecutionError,
     TypeScriptSandboxTimeoutError,
     TypeScriptSandboxUnavailableError,
+    WidgetError,
 )
 from ...permissions import Packages, Runtime
 from ...policy import NetworkRules, SandboxMode, check_count, check_seconds
@@ -46,6 +47,7 @@ from .running import ModuleRun, Request
 
 if TYPE_CHECKING:
     from ...engines.deno.worker import DenoWorker
+    from ..widgets.packages import WidgetPackages
 
 __all__ = ("TypeScriptSandboxSession",)
 
@@ -320,12 +322,32 @@ class TypeScriptSandboxSession:
             raise TypeScriptSandboxError("the session is closed: use it inside of `async with`")
         from ..widgets.render import render
 
+        packages: WidgetPackages | None = None
         try:
-            widget = await render(source, plugins=self._plugins.names, timeout=timeout, sandbox=self._sandbox)
+            packages = await self._packages_of_widget(source)
+            widget = await render(
+                source,
+                plugins=self._plugins.names,
+                packages_hook=packages,
+                timeout=timeout,
+                sandbox=self._sandbox,
+            )
+        except WidgetError as error:
+            located = error if packages is None else packages.located(error)
+            if located is error:
+                raise
+            raise located from error
         except (EngineUnavailableError, SandboxUnavailableError) as error:
             raise TypeScriptSandboxUnavailableError(str(error)) from error
         self.widgets.put(widget)
         return widget
+
+    async def _packages_of_widget(self, source: str) -> WidgetPackages | None:
+        if self._packages is None or not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return None
+        from ..widgets.packages import packages_of
+
+        return await packages_of(source, self._packages, self._sandbox)
 
     async def render_widget(self, source: str, *, timeout: float = 30.0) -> str:
         """The HTML of `render`."""

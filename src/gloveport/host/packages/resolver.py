@@ -30,9 +30,10 @@ from ...errors import PackageError
 from ...permissions import Packages
 from ...policy import NetworkRules
 from ..gateway import gateway
+from .ranges import noted
 from .specifiers import root_of
 
-__all__ = ("Resolver", "resolver_for")
+__all__ = ("Resolver", "resolver_for", "split_root")
 
 _MAX_ROOTS: Final = 100
 _MAX_SAID: Final = 2000
@@ -58,6 +59,11 @@ class Resolver:
         packages = self.packages
         registries = packages.npm_registry, packages.jsr_registry
         return PackageCache(str(self.directory), *registries, _minutes(packages), packages.lock)
+
+    @property
+    def lock_file(self) -> Path:
+        """Where the versions are noted."""
+        return self.directory / _LOCK if self.packages.lock is None else Path(self.packages.lock)
 
     def prepare(self) -> None:
         """Makes the directory, which a worker has to find. Raises `PackageError`."""
@@ -190,16 +196,16 @@ class Resolver:
         if self.packages.lock is not None:
             return {root: root for root in roots}
         try:
-            noted = cast("dict[str, Any]", json.loads((self.directory / _LOCK).read_bytes())).get("specifiers", {})
+            versions = cast("dict[str, Any]", json.loads((self.directory / _LOCK).read_bytes())).get("specifiers", {})
         except (FileNotFoundError, ValueError):  # nothing but URLs
-            noted = {}
-        return {root: self._with_version(root, cast("dict[str, str]", noted)) for root in roots}
+            versions = {}
+        return {root: self._with_version(root, cast("dict[str, str]", versions)) for root in roots}
 
-    def _with_version(self, root: str, noted: Mapping[str, str]) -> str:
+    def _with_version(self, root: str, versions: Mapping[str, str]) -> str:
         if not root.startswith(("npm:", "jsr:")):
             return root
-        package, path = _split(root)
-        version = noted.get(package)
+        package, path = split_root(root)
+        version = noted(package, versions)
         if version is None and self.packages.offline:
             raise PackageError(f"cannot import {root!r}: it is not in the cache, and nothing may be fetched", root)
         name = package.rpartition("@")[0]
@@ -237,7 +243,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _split(root: str) -> tuple[str, str]:
+def split_root(root: str) -> tuple[str, str]:
     """A package as locks name it, and the path in it: `npm:a/b` is `npm:a@*` and `/b`, `jsr:@s/a@1/b` is `jsr:@s/a@1` and `/b`."""
     kind, _, rest = root.partition(":")
     scope = 2 if rest.startswith("@") else 1

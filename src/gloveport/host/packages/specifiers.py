@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from ...errors import PackageError
 from ...permissions import Packages
 
-__all__ = ("is_package", "root_of")
+__all__ = ("is_node", "is_package", "root_of")
 
 _BUNDLED: Final = frozenset({"react", "react-dom"})
 _NODE: Final = frozenset(
@@ -42,6 +42,11 @@ def is_package(specifier: str) -> bool:
         return False
     first = specifier.partition("/")[0]
     return first not in _NODE and first not in _BUNDLED
+
+
+def is_node(specifier: str) -> bool:
+    """Whether it names a module of Node.js."""
+    return specifier.startswith("node:") or specifier.partition("/")[0] in _NODE
 
 
 _NPM: Final = re.compile(

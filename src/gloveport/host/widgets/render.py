@@ -22,6 +22,7 @@ from ...engines.defaults import builder, mounting
 from ...errors import GloveportError, TypeScriptSandboxTimeoutError, WidgetError
 from ...policy import MIB, SandboxMode, check_seconds
 from .html import page
+from .packages import WidgetPackages
 from .plugins import Plugins
 from .widget import Widget
 
@@ -47,11 +48,12 @@ async def render(
 
     Args:
         source: a complete module in TSX (or TypeScript, or JavaScript) that exports the component as its default; also inside one
-            Markdown fence; at most 1 MiB. It gets no props. It may import `react` and `react-dom`; everything else is refused.
+            Markdown fence; at most 1 MiB. It gets no props. It may import `react` and `react-dom`, and what `packages_hook` gives.
         plugins: `"npm:@tailwindcss/vite@latest"` turns on Tailwind CSS, which is part of this package.
         css: the application's own style sheet; with Tailwind CSS its directives are understood (`@theme`, `@utility`, `@apply`).
         title: of the page; default: the component's name.
-        packages_hook: gives the modules for further imports; called with a specifier and the name of the module that imports it.
+        packages_hook: gives the modules for further imports; called with a specifier, the name of the module that imports it, and the
+            kind of import. `None`: everything else is refused.
         timeout: seconds for building and mounting together. Waiting for a free worker does not count.
         sandbox: as for sessions.
 
@@ -70,12 +72,12 @@ async def render(
         raise TypeError(f"the source of a widget is a str, not {type(source).__name__}")
     check_seconds("timeout", timeout)
     chosen = Plugins.parse(plugins)
-    key = _key(source, css, chosen, title)
-    kept = _rendered.get(key) if packages_hook is None else None
+    key = _key(source, css, chosen, title, _versions(packages_hook))
+    kept = _rendered.get(key) if key is not None else None
     if kept is None:
         built, mounted = await _made(source, css if chosen.tailwind else None, packages_hook, timeout, sandbox)
         kept = _widget(source, built, mounted, "" if chosen.tailwind else css, title)
-        if packages_hook is None:
+        if key is not None and _versions(packages_hook) is not None:  # nothing came to it that was not foreseen
             _rendered.put(key, kept)
     return dataclasses.replace(kept, duration=time.monotonic() - began)
 
@@ -183,8 +185,17 @@ def _clean(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
 
 
-def _key(source: str, css: str, plugins: Plugins, title: str | None) -> bytes:
-    text = json.dumps([source, css, plugins.tailwind, title])
+def _versions(packages: Resolve | None) -> str | None:
+    """Of all packages; `None`: that cannot be told, so that nothing is kept."""
+    if packages is None:
+        return ""
+    return packages.versions if isinstance(packages, WidgetPackages) else None
+
+
+def _key(source: str, css: str, plugins: Plugins, title: str | None, versions: str | None) -> bytes | None:
+    if versions is None:
+        return None
+    text = json.dumps([source, css, plugins.tailwind, title, versions])
     return hashlib.blake2b(text.encode("ascii"), digest_size=32).digest()
 
 
