@@ -265,9 +265,8 @@ class WidgetPackages:
 
 async def packages_of(source: str, resolver: Resolver, sandbox: SandboxMode) -> WidgetPackages:
     """What a widget may import, with what it does import fetched. Raises `EngineUnavailableError` or `SandboxUnavailableError`."""
-    box = toolbox(sandbox)
     try:
-        compiled = box.known_module(source) or await anyio.to_thread.run_sync(box.module, source)
+        compiled = await toolbox(sandbox).module_async(source)
         places = {each.specifier: (each.line, each.column) for each in reversed(compiled.imports)}
     except CompileError:  # which the builder will explain
         places = {}
