@@ -70,12 +70,12 @@ class Registry:
         *,
         age: str = OLD,
         dependencies: dict[str, str] | None = None,
-        files: dict[str, str] | None = None,
+        parts: dict[str, str] | None = None,
         **more: Any,
     ) -> None:
         """Publishes a version: `index.js` with that code, which is its `main` unless `more` says otherwise, and other files."""
         manifest = {"name": name, "version": version, "main": "index.js", "dependencies": dependencies or {}, **more}
-        data = tarball({"package.json": json.dumps(manifest), "index.js": code, **(files or {})})
+        data = tarball({"package.json": json.dumps(manifest), "index.js": code, **(parts or {})})
         place = f"/npm/{name}/-/{name.rpartition('/')[2]}-{version}.tgz"
         self.files[place] = data
         found = self._packuments.setdefault(name, {"name": name, "dist-tags": {}, "versions": {}, "time": {}})
@@ -92,9 +92,9 @@ class Registry:
         self.files[f"/npm/{name}"] = self.files[f"/npm/{name.replace('/', '%2F')}"] = json.dumps(found).encode()
         self.files[f"/npm/{name.replace('/', '%2f')}"] = self.files[f"/npm/{name}"]
 
-    def jsr(self, name: str, version: str, code: str, *, files: dict[str, str] | None = None) -> None:
+    def jsr(self, name: str, version: str, code: str, *, parts: dict[str, str] | None = None) -> None:
         """Publishes a version: `mod.ts` with that code, which is all that it exports, and other files."""
-        modules = {f"/{path}": text.encode() for path, text in {"mod.ts": code, **(files or {})}.items()}
+        modules = {f"/{path}": text.encode() for path, text in {"mod.ts": code, **(parts or {})}.items()}
         for path, data in modules.items():
             self.files[f"/jsr/{name}/{version}{path}"] = data
         scope, _, short = name.partition("/")

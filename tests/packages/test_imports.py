@@ -138,7 +138,7 @@ def test_the_cache_has_a_limit(run: Any, packages: Any, registry: Any):
 
 def test_a_small_archive_of_something_large_is_noticed(run: Any, packages: Any, registry: Any, tmp_path: Path):
     """50 MB of one letter are 50 KB on the way; no file of it is over the limit by itself."""
-    registry.npm("bomb", "1.0.0", "module.exports = 1", files={f"part{n}.txt": "x" * 5_000_000 for n in range(10)})
+    registry.npm("bomb", "1.0.0", "module.exports = 1", parts={f"part{n}.txt": "x" * 5_000_000 for n in range(10)})
     refused, control = run(packages(max_bytes=20_000_000), "import b from 'bomb'; b", "1 + 1")
     assert refused.exit_reason == "refused" and "max_bytes" in refused.error and control.value == 2
     allowed = packages(cache=str(tmp_path / "larger"), max_bytes=200_000_000)

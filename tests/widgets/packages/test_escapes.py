@@ -82,11 +82,11 @@ def test_no_package_names_a_file_outside_of_it(render: Render, packages: Any, re
         fields = _with(way, secrets)
         code, files = fields.pop("code", "export default 'own'"), fields.pop("files", {})
         code = code.replace("'evil/", f"'evil{number}/")
-        registry.npm(f"evil{number}", "1.0.0", code, files=files, **fields)
+        registry.npm(f"evil{number}", "1.0.0", code, parts=files, **fields)
     allowed = packages(cache=str(secrets / "cache"))
     sources = [SHOW.format(f"evil{number}") for number in range(len(WAYS))]
     registry.npm(
-        "honest", "1.0.0", "export { default } from './lib/../own.js'", files={"own.js": "export default 'own'"}
+        "honest", "1.0.0", "export { default } from './lib/../own.js'", parts={"own.js": "export default 'own'"}
     )
     *found, control = render(*sources, SHOW.format("honest"), allowed=allowed)
     assert control.mounted
@@ -110,7 +110,7 @@ def test_links_are_not_followed(
 ):
     """Packages have none when they come. Whoever puts one there does not reach anything with it."""
     registry.npm(
-        "linked", "1.0.0", "export { default } from './lib/a.js'", files={"lib/a.js": f"export default {SECRET!r}"}
+        "linked", "1.0.0", "export { default } from './lib/a.js'", parts={"lib/a.js": f"export default {SECRET!r}"}
     )
     source = SHOW.format("linked")
     assert SECRET in render(source).html
@@ -135,7 +135,7 @@ def test_links_are_not_followed(
 
 
 def test_only_regular_files_are_read(render: Render, packages: Any, registry: Registry, tmp_path: Path):
-    registry.npm("pipe", "1.0.0", "export { default } from './a.js'", files={"a.js": "export default 1"})
+    registry.npm("pipe", "1.0.0", "export { default } from './a.js'", parts={"a.js": "export default 1"})
     assert render(SHOW.format("pipe")).mounted
     (package,) = (tmp_path / "cache").rglob("pipe/1.0.0")
     (package / "a.js").unlink()

@@ -45,7 +45,7 @@ def test_npm(values: Any, registry: Registry):
         "plain",
         "1.0.0",
         "module.exports = 'cjs'",
-        files={
+        parts={
             "deep/part.js": "module.exports = 'part'",
             "deep/index.js": "module.exports = 'deep index'",
             "data.json": '{"a": 1}',
@@ -53,9 +53,9 @@ def test_npm(values: Any, registry: Registry):
             "nested/lib/main.js": "module.exports = 'nested main'",
         },
     )
-    registry.npm("esm", "1.0.0", "export { a } from './a.js'", type="module", files={"a.js": "export const a = 'esm'"})
+    registry.npm("esm", "1.0.0", "export { a } from './a.js'", type="module", parts={"a.js": "export const a = 'esm'"})
     registry.npm("JSONStream", "1.0.0", "module.exports = 'capitals'")
-    registry.npm("@scope/name", "1.0.0", "module.exports = 'scoped'", files={"sub.js": "module.exports = 'scoped sub'"})
+    registry.npm("@scope/name", "1.0.0", "module.exports = 'scoped'", parts={"sub.js": "module.exports = 'scoped sub'"})
     registry.npm("env", "1.0.0", "module.exports = process.env.NODE_ENV")
     registry.npm("globals", "1.0.0", "module.exports = typeof global")
     registry.npm(
@@ -63,7 +63,7 @@ def test_npm(values: Any, registry: Registry):
         "1.0.0",
         "",
         main="./src/index.ts",
-        files={
+        parts={
             "src/index.ts": "import { y } from './y.js'; export default y",
             "src/y.ts": "export const y: string = 'typed'",
         },
@@ -100,7 +100,7 @@ def mapped(registry: Registry) -> None:
         "1.0.0",
         "module.exports = 'main'",
         exports=EXPORTS,
-        files={
+        parts={
             "browser.mjs": "export default 'browser import'",
             "browser.cjs": "module.exports = 'browser require'",
             "default.js": "export default 'default'",
@@ -113,8 +113,8 @@ def mapped(registry: Registry) -> None:
             "node_modules/x.js": "export default 'hidden'",
         },
     )
-    registry.npm("sugar", "1.0.0", "", exports="./only.js", files={"only.js": "export default 'only'"})
-    registry.npm("conditions", "1.0.0", "", exports={"import": "./esm.js"}, files={"esm.js": "export default 'esm'"})
+    registry.npm("sugar", "1.0.0", "", exports="./only.js", parts={"only.js": "export default 'only'"})
+    registry.npm("conditions", "1.0.0", "", exports={"import": "./esm.js"}, parts={"esm.js": "export default 'esm'"})
     registry.npm("calls", "1.0.0", "module.exports = require('mapped')", dependencies={"mapped": "1"})
     registry.npm(
         "itself",
@@ -122,7 +122,7 @@ def mapped(registry: Registry) -> None:
         "",
         type="module",
         exports={".": "./index.mjs", "./part": "./part.js"},
-        files={"index.mjs": "export { default } from 'itself/part'", "part.js": "export default 'itself'"},
+        parts={"index.mjs": "export { default } from 'itself/part'", "part.js": "export default 'itself'"},
     )
 
 
@@ -169,7 +169,7 @@ def test_imports_of_a_package(defaults: Any, registry: Registry):
             "#other": "other",
             "#env": {"node": "./src/node.js", "default": "./src/browser.js"},
         },
-        files={
+        parts={
             "src/inner.js": "export default 'inner'",
             "deep.js": "export { default } from '#deep/a'",
             "src/deep/a.js": "export default 'deep'",
@@ -205,13 +205,13 @@ def test_the_browser_field(defaults: Any, registry: Registry):
         "fields": ("", {"main": "./node.js", "module": "./node.js", "browser": "browser"}, "browser"),
     }
     for name, (code, more, _) in fields.items():
-        registry.npm(name, "1.0.0", code, files=files, **more)
+        registry.npm(name, "1.0.0", code, parts=files, **more)
     assert defaults(*fields) == {name: wanted for name, (_, _, wanted) in fields.items()}
 
 
 def test_a_module_that_is_required_is_the_one_for_require(values: Any, registry: Registry):
     files = {"esm.js": "export default () => 'esm'", "cjs.js": "module.exports = () => 'cjs'"}
-    registry.npm("dual", "1.0.0", "", main="./cjs.js", module="./esm.js", files=files)
+    registry.npm("dual", "1.0.0", "", main="./cjs.js", module="./esm.js", parts=files)
     registry.npm("user", "1.0.0", "module.exports = require('dual')()", dependencies={"dual": "1"})
     assert values(("import x from 'user'; import dual from 'dual'", "[x, dual()]")) == [["cjs", "esm"]]
 
@@ -247,7 +247,7 @@ def test_what_is_not_used_is_not_there(render: Render, registry: Registry):
     code = "export * from './used.js'; export * from './unused.js'"
     files |= {"effect.js": "globalThis.y = 'EFFECT'"}
     for name, more in {"says": {"sideEffects": ["./effect.js"]}, "never": {"sideEffects": False}, "silent": {}}.items():
-        registry.npm(name, "1.0.0", code, files=files, type="module", **more)
+        registry.npm(name, "1.0.0", code, parts=files, type="module", **more)
     source = "import {{ used }} from {!r};\nexport default () => <p>{{used}}</p>"
     found = render(*[source.format(name) for name in ("says", "never", "silent")])
     kept = [[mark for mark in ("USED", "UNUSED", "EFFECT") if f'"{mark}"' in widget.html] for widget in found]
@@ -272,7 +272,7 @@ def test_react_is_always_the_page_s(render: Render, registry: Registry):
         "react",
         "18.0.0",
         "throw new Error('another React')",
-        files={"jsx-runtime.js": "throw new Error('another React')"},
+        parts={"jsx-runtime.js": "throw new Error('another React')"},
     )
     registry.npm(
         "hooks",
@@ -318,7 +318,7 @@ def test_style_sheets_come_into_the_page(render: Render, registry: Registry):
         "1.0.0",
         "import './own.css'; export default 1",
         sideEffects=False,
-        files={
+        parts={
             "own.css": ".own { color: teal }",
             "dist/style.css": "@import 'base.css'; @import './more.css'; @import url('https://fonts.example/x.css'); .first { color: rebeccapurple; background: url(x.png) }",
             "dist/base.css": ".base { color: navy }",
@@ -336,7 +336,7 @@ def test_style_sheets_come_into_the_page(render: Render, registry: Registry):
 
 
 def test_style_sheets_alone_and_with_tailwind(render: Render, registry: Registry):
-    registry.npm("only-css", "1.0.0", "", main="theme.css", files={"theme.css": ".theme { color: teal }"})
+    registry.npm("only-css", "1.0.0", "", main="theme.css", parts={"theme.css": ".theme { color: teal }"})
     widget = render(
         "import 'tailwindcss'; import 'only-css';\nexport default () => <p className='p-4 theme'>hi</p>",
         plugins=["npm:@tailwindcss/vite@latest"],

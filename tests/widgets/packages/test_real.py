@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ export default function Sales() {
 
 
 @pytest.mark.registry
-def test_a_real_chart(render: Render, tmp_path: Path):
+def test_a_real_chart(render: Render, tmp_path: Path, browser: Any):
     tmp_path.chmod(0o755)
     address = socket.gethostbyname("registry.npmjs.org")
     allowed = Packages(cache=str(tmp_path / "cache"), private=[address])
@@ -44,3 +45,6 @@ def test_a_real_chart(render: Render, tmp_path: Path):
     assert isinstance(widget, Widget), widget
     assert any("DRAWN 1" in warning for warning in widget.warnings)
     assert widget.bytes < 1_200_000
+    browser.open(widget.save(tmp_path / "chart.html").as_uri())
+    browser.until("document.querySelector('svg path.recharts-line-curve')")
+    assert browser.value("[...document.querySelectorAll('svg text')].map((text) => text.textContent).includes('June')")

@@ -26,7 +26,7 @@ def test_refusals_have_the_line_of_the_widget_s_import(render: Render, registry:
         "outer", "1.0.0", "export { default } from 'needs-node'", type="module", dependencies={"needs-node": "1"}
     )
     registry.npm("phantom", "1.0.0", "export { default } from 'not-declared'", type="module")
-    registry.npm("picture", "1.0.0", "", main="x.png", files={"x.png": "no picture"})
+    registry.npm("picture", "1.0.0", "", main="x.png", parts={"x.png": "no picture"})
     cases = {
         "nothing-there": "nothing-there",
         "good@^7": "good",
@@ -107,6 +107,18 @@ def test_offline(render: Render, packages: Any, registry: Registry):
     assert "cache" in str(absent) and absent.line == 1
 
 
+def test_a_lock_that_cannot_be_read(render: Render, packages: Any, registry: Registry, tmp_path: Path):
+    registry.npm("leaf", "1.0.0", "module.exports = 1")
+    assert render(SHOW.format("leaf")).mounted
+    lock = tmp_path / "cache" / "deno.lock"
+    content = lock.read_bytes()
+    lock.write_bytes(content[: len(content) // 2])
+    broken = render(SHOW.format("leaf") + "//", allowed=packages(offline=True))
+    assert isinstance(broken, WidgetError)
+    lock.write_bytes(content)
+    assert render(SHOW.format("leaf") + "//", allowed=packages(offline=True)).mounted
+
+
 def test_a_lock_of_the_application(render: Render, packages: Any, registry: Registry, tmp_path: Path):
     registry.npm("leaf", "1.0.0", "module.exports = 'version 1'")
     render(SHOW.format("leaf"), allowed=packages(cache=str(tmp_path / "one")))
@@ -180,7 +192,7 @@ def test_questions_have_a_limit(render: Render, registry: Registry, monkeypatch:
     for count in (3, 9):
         files = {f"f{number}.js": "module.exports = 1" for number in range(count)}
         code = "".join(f"require('./{name}');" for name in files)
-        registry.npm(f"has{count}", "1.0.0", code, files=files)
+        registry.npm(f"has{count}", "1.0.0", code, parts=files)
     few, many = render(SHOW.format("has3"), SHOW.format("has9"))
     assert few.mounted
     assert "more than 6 imports" in str(many)

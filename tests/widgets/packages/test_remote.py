@@ -24,7 +24,7 @@ def remote(registry: Registry) -> Registry:
         "@std/sums",
         "0.3.1",
         "import { two } from './two.ts'; import { base } from 'jsr:@std/base@^0.1.0'; export const sum = (): number => base + two;",
-        files={"two.ts": "export const two: number = 2;"},
+        parts={"two.ts": "export const two: number = 2;"},
     )
     registry.files["/mods/a.ts"] = (
         b"import { b } from './b.ts'; import l from 'npm:leaf@1'; export default [b as number, l];"

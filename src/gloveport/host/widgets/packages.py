@@ -264,14 +264,18 @@ class WidgetPackages:
 
 
 async def packages_of(source: str, resolver: Resolver, sandbox: SandboxMode) -> WidgetPackages:
-    """What a widget may import, with what it does import fetched. Raises `EngineUnavailableError` or `SandboxUnavailableError`."""
+    """What a widget may import, with what it does import fetched. Raises `WidgetError` when the cache cannot be
+    read, `EngineUnavailableError` or `SandboxUnavailableError`."""
     try:
         compiled = await toolbox(sandbox).module_async(source)
         places = {each.specifier: (each.line, each.column) for each in reversed(compiled.imports)}
     except CompileError:  # which the builder will explain
         places = {}
     packages = WidgetPackages(resolver, places)
-    await packages.prepare([each for each in places if each.partition("/")[0] != "tailwindcss"])
+    try:
+        await packages.prepare([each for each in places if each.partition("/")[0] != "tailwindcss"])
+    except PackageError as error:
+        raise WidgetError(_one_line(str(error))) from error
     return packages
 
 
