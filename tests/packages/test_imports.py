@@ -145,6 +145,13 @@ def test_a_small_archive_of_something_large_is_noticed(run: Any, packages: Any, 
     assert run(allowed, "import b from 'bomb'; b")[0].value == 1
 
 
+def test_an_address_that_is_not_public_has_to_be_named(run: Any, packages: Any, registry: Any):
+    port = registry.url.rpartition(":")[2]
+    by_name = {"npm_registry": f"http://localhost:{port}/npm/", "jsr_registry": f"http://localhost:{port}/jsr/"}
+    (refused,) = run(packages(**by_name), "import h from 'hello'; 1")
+    assert "Packages(private=" in refused.error and registry.asked == []
+
+
 def test_a_registry_that_does_not_answer_has_a_deadline(run: Any, packages: Any, registry: Any):
     registry.delay = 3.0
     (late,) = run(packages(timeout=1), "import h from 'hello'; 1")

@@ -24,6 +24,7 @@ def arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--css", metavar="FILE", help="a style sheet for the page, with Tailwind's directives under --tailwind"
     )
+    verb.add_argument("--allow-packages", action="store_true", help="npm, JSR and https imports")
     verb.add_argument("--title", help="of the page (default: the component's name)")
     verb.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="(default %(default)g)")
     verb.add_argument("--json", action="store_true", help="print what is known of the page as JSON")
@@ -40,11 +41,18 @@ def run(options: argparse.Namespace) -> int:
     import anyio
 
     from ..errors import TypeScriptSandboxTimeoutError, WidgetError
+    from ..host.packages.resolver import resolver_for
+    from ..host.widgets.packages import packages_of
     from ..host.widgets.render import render
+    from ..permissions import Packages
 
     async def rendered():
+        hook = None
+        if options.allow_packages:
+            hook = await packages_of(source, resolver_for(Packages()), options.sandbox)
         return await render(
             source,
+            packages_hook=hook,
             plugins=["npm:@tailwindcss/vite@latest"] if options.tailwind else [],
             css=css,
             title=options.title,

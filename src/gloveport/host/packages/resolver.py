@@ -256,6 +256,8 @@ def split_root(root: str) -> tuple[str, str]:
 def _failure(said: str, refused: Sequence[str]) -> str:
     text = said.partition("Stack backtrace")[0].strip().removeprefix("error: ")[-_MAX_SAID:]
     lines = [f"the packages could not be fetched: {text}", *dict.fromkeys(refused)]
+    if any(" address" in reason for reason in refused):
+        lines.append("(An address that is not public has to be named by the application: Packages(private=[…]).)")
     return "\n".join(lines)[: 2 * _MAX_SAID]
 
 

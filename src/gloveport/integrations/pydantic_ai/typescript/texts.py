@@ -47,7 +47,8 @@ def instructions_for(capability: TypeScriptSandbox[Any]) -> str:
             "Some tools can be called from modules as `await tools.<name>({...})`; see the tool's description."
         )
     if capability.renders:
-        lines.append("Use `render_widget` to show something interactive to the user.")
+        packages = " Widgets may import packages made for browsers, too." if capability.allow_package_imports else ""
+        lines.append(f"Use `render_widget` to show something interactive to the user.{packages}")
     return " ".join(lines)
 
 
