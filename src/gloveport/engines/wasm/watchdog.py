@@ -60,9 +60,11 @@ class Watchdog:
             quiet = 0 if self._armed else quiet + 1
             if quiet > _IDLE_TICKS:
                 with self._lock:
+                    # In this order: whoever arms after the look finds that there is no thread.
+                    self._thread = None
                     if not self._armed:
-                        self._thread = None
                         return
+                    self._thread = threading.current_thread()
 
 
 _current = Watchdog()
