@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +52,10 @@ __all__ = ("TypeScriptSandboxSession",)
 
 DEFAULT_OUTPUT = 50 * 1024
 SCRIPT_OUTPUT = 16 * 1024 * 1024
+MIN_OUTPUT = 16
+MAX_OUTPUT = 48 * 1024 * 1024
+MAX_TIMEOUT = 86400
+"""Seconds."""
 
 
 class TypeScriptSandboxSession:
@@ -272,7 +275,7 @@ class TypeScriptSandboxSession:
         if not isinstance(source, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the code must be a string, not {type(source).__name__}")
         _check_timeout(timeout)
-        check_count("max_output_bytes", max_output_bytes, least=16, most=48 * 1024 * 1024)
+        check_count("max_output_bytes", max_output_bytes, least=MIN_OUTPUT, most=MAX_OUTPUT)
         given = None if inputs is None else encoded_inputs(inputs)
         request = Request(source, given, timeout, max_output_bytes, bridge_of(tools), on_event)
         self._turn()
@@ -397,5 +400,5 @@ async def _removed(worker: DenoWorker) -> None:
 
 def _check_timeout(timeout: float) -> None:
     check_seconds("timeout", timeout)
-    if timeout > 86400 or math.isnan(timeout):
-        raise ValueError(f"`timeout` must be at most 86400 seconds, not {timeout!r}")
+    if timeout > MAX_TIMEOUT:
+        raise ValueError(f"`timeout` must be at most {MAX_TIMEOUT} seconds, not {timeout!r}")

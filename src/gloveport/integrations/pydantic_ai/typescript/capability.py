@@ -15,7 +15,7 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from ....errors import TypeScriptSandboxExecutionError
 from ....events import ConsoleOutput
-from ....host.modules.session import TypeScriptSandboxSession
+from ....host.modules.session import MAX_OUTPUT, MAX_TIMEOUT, MIN_OUTPUT, TypeScriptSandboxSession
 from ....host.widgets.artifacts import Artifacts
 from ....permissions import Packages
 from ....policy import NetworkRules, SandboxMode, check_count, check_seconds
@@ -105,8 +105,10 @@ class TypeScriptSandbox(AbstractCapability[AgentDepsT]):
         self.plugins = tuple(self.plugins) if not isinstance(self.plugins, str) else (self.plugins,)
         for name in ("timeout", "tool_timeout"):
             check_seconds(name, getattr(self, name), optional=name == "tool_timeout")
-        for name, least in (("max_output_bytes", 1), ("max_retries", 0)):
-            check_count(name, getattr(self, name), least=least)
+        if self.timeout > MAX_TIMEOUT:
+            raise ValueError(f"`timeout` must be at most {MAX_TIMEOUT} seconds, not {self.timeout!r}")
+        check_count("max_output_bytes", self.max_output_bytes, least=MIN_OUTPUT, most=MAX_OUTPUT)
+        check_count("max_retries", self.max_retries, least=0)
         for name, choices in (
             ("on_error", ("result", "retry")),
             ("widget_output", ("artifact", "html")),
