@@ -1,0 +1,181 @@
+"""The folder of layers: content-addressed, read-only file trees that any number of machines share."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, Final
+
+from .owners import Owners
+from .trees import copy_tree, digest_tree, measure_tree, open_folder, remove_tree
+
+__all__ = ("LayerStore", "Staging")
+
+_TREE: Final = "tree"
+_ABOUT: Final = "about.json"
+_STAGING: Final = ".staging-"
+_ID_LENGTH: Final = 32
+
+
+class Staging:
+    """A tree in the making: `tree` is its folder. Whoever makes it holds a lock, so that it is not swept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tree = folder / _TREE
+
+
+class LayerStore:
+    """`folder/<id>/tree` for each layer, beside `about.json`. Any number of processes may use it at the same time.
+
+    An id is the digest of the content and of whose the files are (`digest_tree`), or, for what is too large to be read, a random one.
+    """
+
+    def __init__(self, folder: Path, owners: Owners) -> None:
+        self.folder = folder
+        self.owners = owners
+
+    def path(self, layer: str) -> Path:
+        """The tree of a layer. Raises `FileNotFoundError`, and `ValueError` for what is no id."""
+        if not layer.replace("-", "").isalnum() or not layer.isascii():
+            raise ValueError(f"{layer!r} is no id of a layer")
+        tree = self.folder / layer / _TREE
+        if not tree.is_dir():
+            raise FileNotFoundError(f"there is no layer {layer}")
+        return tree
+
+    def __contains__(self, layer: str) -> bool:
+        try:
+            self.path(layer)
+        except (FileNotFoundError, ValueError):
+            return False
+        return True
+
+    def ids(self) -> list[str]:
+        """Those that are complete, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        names = [name for name in os.listdir(self.folder) if name in self]
+        return sorted(names, key=lambda name: (self.about(name).get("made", 0), name))
+
+    def about(self, layer: str) -> dict[str, Any]:
+        """What was written down about a layer: `made` (Unix time), `bytes`, `entries`, and what its maker added."""
+        try:
+            return json.loads((self.folder / layer / _ABOUT).read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+    @contextlib.contextmanager
+    def staging(self) -> Generator[Staging]:
+        """A new, empty tree. It is gone at the end unless `commit` made a layer of it."""
+        self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        folder = self.folder / f"{_STAGING}{secrets.token_hex(8)}"
+        folder.mkdir(mode=0o711)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            made = Staging(folder)
+            made.tree.mkdir(mode=0o755)
+            if self.owners.base is not None:
+                os.chown(made.tree, self.owners.base, self.owners.base)
+            yield made
+        finally:
+            try:
+                remove_tree(folder)
+            finally:
+                os.close(lock)
+
+    def commit(self, staging: Staging, **about: Any) -> str:
+        """Makes a layer of what was staged, and gives its id; the same content twice is one layer."""
+        tree = open_folder(staging.tree)
+        try:
+            layer = f"{digest_tree(tree)[:_ID_LENGTH]}-{self.owners.key}"
+            self._describe(staging.folder, tree, about)
+        finally:
+            os.close(tree)
+        return self._place(staging.folder, layer)
+
+    def made_once(self, name: str, make: Callable[[Staging], None], **about: Any) -> str:
+        """The layer that is called `name`, made by `make` if there is none. For trees that follow from what they are made of: `name`
+        must hold a digest of that. Several processes at once make it once each, and one is kept."""
+        layer = f"{name}-{self.owners.key}"
+        if layer in self:
+            return layer
+        with self.staging() as staging:
+            make(staging)
+            tree = open_folder(staging.tree)
+            try:
+                self._describe(staging.folder, tree, about)
+            finally:
+                os.close(tree)
+            return self._place(staging.folder, layer)
+
+    def put_copy(self, source: int, **about: Any) -> str:
+        """Copies a tree, given by the descriptor of its folder, into a layer."""
+        with self.staging() as staging:
+            target = open_folder(staging.tree)
+            try:
+                copy_tree(source, target)
+            finally:
+                os.close(target)
+            return self.commit(staging, **about)
+
+    def adopt(self, tree: Path, **about: Any) -> str:
+        """Takes a tree of the same file system as a layer, without reading it: its id says nothing of its content."""
+        layer = f"live-{secrets.token_hex(12)}-{self.owners.key}"
+        with self.staging() as staging:
+            os.rmdir(staging.tree)
+            os.rename(tree, staging.tree)
+            text = json.dumps({"made": time.time(), **about})
+            (staging.folder / _ABOUT).write_text(text, "utf-8")
+            return self._place(staging.folder, layer)
+
+    def remove(self, layer: str) -> None:
+        """Idempotent. Whoever calls it knows that no machine and no image uses it."""
+        gone = self.folder / f"{_STAGING}{secrets.token_hex(8)}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.folder / layer, gone)  # at once, so that nobody finds half of one
+            remove_tree(gone)
+
+    def sweep(self) -> int:
+        """Removes what makers that died have left, and gives their number."""
+        count = 0
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.folder):
+                if name.startswith(_STAGING) and self._abandoned(self.folder / name):
+                    remove_tree(self.folder / name)
+                    count += 1
+        return count
+
+    @staticmethod
+    def _abandoned(folder: Path) -> bool:
+        try:
+            lock = open_folder(folder)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A maker locks its folder right after it has made it: one that is younger may not have come to it.
+            return time.time() - os.fstat(lock).st_mtime > 60
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(lock)
+
+    def _describe(self, folder: Path, tree: int, about: dict[str, Any]) -> None:
+        size, entries = measure_tree(tree)
+        text = json.dumps({"made": time.time(), "bytes": size, "entries": entries, **about})
+        (folder / _ABOUT).write_text(text, "utf-8")
+
+    def _place(self, folder: Path, layer: str) -> str:
+        if layer not in self:
+            with contextlib.suppress(OSError):  # another process was faster: the same content
+                os.rename(folder, self.folder / layer)
+        self.path(layer)
+        return layer
