@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gloveport.machines.images.collection import collect
 from gloveport.machines.images.layers import LayerStore, Staging
 from gloveport.machines.images.manifests import Image, ImageStore, image_name
 from gloveport.machines.images.owners import Owners
@@ -123,3 +124,18 @@ def test_owners() -> None:
     assert [shifted.inside(uid) for uid in (1000, 1009, 1010, 0)] == [0, 9, 65534, 65534]
     assert Owners(None).outside(5) == -1
     assert Owners(None).key != shifted.key
+
+
+def test_collecting_what_nothing_uses(tmp_path: Path) -> None:
+    store, images = _store(tmp_path), ImageStore(tmp_path / "images")
+    ids: list[str] = []
+    for text in "abc":
+        with store.staging() as staging:
+            (staging.tree / "file").write_text(text)
+            ids.append(store.commit(staging))
+    images.put(Image(name="kept", layers=[ids[0]]))
+    assert collect(store, images, [ids[1]]) == []  # it is young
+    assert collect(store, images, [ids[1]], young=0) == [ids[2]]
+    assert store.ids() == ids[:2]
+    images.remove("kept")
+    assert sorted(collect(store, images, [], young=0)) == sorted(ids[:2])

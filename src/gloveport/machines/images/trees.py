@@ -16,7 +16,16 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-__all__ = ("OPAQUE", "copy_tree", "digest_tree", "make_whiteout", "measure_tree", "open_folder", "remove_tree")
+__all__ = (
+    "OPAQUE",
+    "copy_tree",
+    "digest_tree",
+    "give_tree",
+    "make_whiteout",
+    "measure_tree",
+    "open_folder",
+    "remove_tree",
+)
 
 OPAQUE: Final = "user.overlay.opaque"
 """Set to `y` on a folder that hides those of the layers below (Linux, Documentation/filesystems/overlayfs, with `userxattr`)."""
@@ -219,6 +228,14 @@ def digest_tree(folder: int) -> str:
             finally:
                 os.close(inner)
     return digest.hexdigest()
+
+
+def give_tree(folder: int, owner: int) -> None:
+    """Gives what is root's on this system to `owner` (user and group), the folder itself too."""
+    os.fchown(folder, owner, owner)
+    for _, status, at, name in _walk(folder):
+        if status.st_uid == 0:
+            os.chown(name, owner, owner, dir_fd=at, follow_symlinks=False)
 
 
 def measure_tree(folder: int) -> tuple[int, int]:
