@@ -34,7 +34,6 @@ _MOST_LINES: Final = 4
 """How often the bytes that a worker of ours prints at most may come before it is one of ours no more."""
 _LEAST_ARGUMENTS: Final = 1 << 20
 """Bytes of the arguments of a call that are allowed, however small results have to be."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 _call = msgspec.json.Decoder(Call)
 _done = msgspec.json.Decoder(Done)
@@ -203,18 +202,24 @@ def _value(raw: bytes) -> Any:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Computing time of a process so far; 0 when it cannot be read."""
+    """Computing time of a process so far; 0 when it cannot be read.
+
+    By its clock (clock_getcpuclockid(3): `~pid << 3 | 2`), not from /proc/PID/stat: writing that down takes the kernel 0.1 ms while
+    the threads of the process run, and it counts in hundredths of a second.
+    """
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            words = file.read().rpartition(b")")[2].split()
-        return (int(words[11]) + int(words[12])) / _TICKS
-    except (OSError, ValueError, IndexError):
+        return time.clock_gettime(~pid << 3 | 2)
+    except OSError:
         return 0.0
 
 
 def _peak_memory(pid: int) -> int:
     try:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
-            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+        file = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(file, 4096)
+        finally:
+            os.close(file)
+        return int(text.partition(b"VmHWM:")[2].partition(b"kB")[0]) * 1024
     except (OSError, ValueError):
         return 0
