@@ -43,6 +43,7 @@ const { exit } = Deno;
 const { create, defineProperty, freeze } = Object;
 const Later = Promise;
 const decode = ((decoder) => decoder.decode.bind(decoder))(new TextDecoder());
+const encode = ((encoder) => encoder.encode.bind(encoder))(new TextEncoder());
 const writer = new Writer();
 
 class Fault extends Error {
@@ -188,7 +189,7 @@ function failure(error: Any): string {
   return error instanceof ImportRefused ? `${slice(json, 0, -1)},"specifier":${stringify(error.specifier)}}` : json;
 }
 
-async function perform(run: Run): Promise<void> {
+async function perform(run: Run, rehearsal = false): Promise<void> {
   beginOutput(run.output);
   offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
   allow(run.resolve, run.packages);
@@ -207,6 +208,7 @@ async function perform(run: Run): Promise<void> {
   endOutput();
   writer.begin(DONE);
   writer.text(`${json},"open":${waiting}}`);
+  if (rehearsal) return;
   writer.send();
   if (listening) await listening; // the host closes what is open
 }
@@ -224,7 +226,8 @@ async function rehearse(): Promise<void> {
   const rest = { head: "", inputs: null, tools: null, limit: 1 << 20, output: 0, resolve: {}, packages: false };
   for (let number = 1; number <= REHEARSALS; number++) {
     const code = `export default () => Array.from({length: 100}, (_, i) => ({i, n: ${number}, s: "a", b: [true, null]}))`;
-    parse(await value({ number, kind: "module", code, ...rest }));
+    const run = stringify({ number, kind: "module", code, ...rest });
+    await perform(parse(decode(encode(run))), true);
   }
 }
 

@@ -46,6 +46,9 @@ MAX_VALUES: Final = 1_000_000
 MAX_BYTES: Final = 63 << 20
 """Bytes of wire JSON in one crossing, both ways: with what is around it, that is less than the largest frame."""
 
+_LEVELS: Final = 2 * MAX_DEPTH + 2
+"""Of a value as JSON: a tag is a level of its own. `_untag` and those who walk the result bear this many."""
+_NOT_STRUCTURE: Final = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _MAX_BITS: Final = 14_280
 """Python prints no integer beyond 4,300 digits (CVE-2020-10735)."""
 _MAX_TOKENS: Final = 4 * MAX_VALUES
@@ -264,16 +267,34 @@ def decode_arguments(raw: bytes | msgspec.Raw, flags: int) -> list[Any]:
 
 def _parse(raw: bytes | msgspec.Raw, flags: int) -> Any:
     data = bytes(raw)
-    brackets = data.count(b"[") + data.count(b"{")
-    if brackets + data.count(b",") > _MAX_TOKENS:
+    if len(data) > _MAX_TOKENS and data.count(b"[") + data.count(b"{") + data.count(b",") > _MAX_TOKENS:
         _check_size(data)
     try:
         value = json.loads(data, parse_constant=_no_constant) if flags & SURROGATES else msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"a guest's value is not of the protocol: {error}") from error
-    if brackets > MAX_DEPTH and type(value) in _CONTAINERS:
+    if type(value) in _CONTAINERS and not _is_shallow(data):
         _check_depth(value)
     return value
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Whether valid JSON is certainly not too deep, by its brackets alone: a tenth of the time that a look at the values takes."""
+    if len(data) <= MAX_DEPTH:
+        return True
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(
+            b'\\"', b""
+        )  # quotation marks that end no text; pairs first, from the left
+    bare = data.translate(None, _NOT_STRUCTURE)
+    bare = bare.replace(b'""', b"")  # texts without brackets. If any mark is left, some text has brackets
+    if b'"' in bare:
+        return False
+    for _ in range(_LEVELS // 2):  # a round takes two levels at most
+        bare = bare.replace(b"[]", b"").replace(b"{}", b"")
+        if not bare:
+            return True
+    return False
 
 
 def _check_size(data: bytes) -> None:
@@ -287,8 +308,7 @@ def _check_size(data: bytes) -> None:
 def _check_depth(value: Any) -> None:
     """What is deeper would end the recursion of whoever walks it. Level by level: a fraction of what parsing costs."""
     level: list[Any] = [value]
-    levels = 2 * MAX_DEPTH + 2  # a tag is a level of its own; `_untag` and those who walk the result bear this many
-    for _ in range(levels):
+    for _ in range(_LEVELS):
         items = list(chain.from_iterable(_members_of(container) for container in level))
         level = list(compress(items, map(_CONTAINERS.__contains__, map(type, items))))
         if not level:
