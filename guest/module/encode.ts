@@ -7,7 +7,6 @@ import {
   indexOf,
   isArray,
   isFinite,
-  isWellFormed,
   keys,
   objectPrototype,
   rawJSON,
@@ -77,7 +76,6 @@ export class Encoder {
   /** Bytes that the JSON has at least; a character of UTF-16 is one or more. */
   #least = 0;
   #nodes = 0;
-  #wellFormed = true;
   #exact = true;
   #path: Step[] = unpolluted();
   #open: object[] = unpolluted();
@@ -90,7 +88,7 @@ export class Encoder {
     // A getter may give something else now. That is still the code's own result, and it is still JSON.
     let json = this.#exact ? stringify(value === undefined ? null : value) : stringify(value, withPoints);
     if (typeof json !== "string") throw new NotJson("the result is not JSON: $ is changed by a toJSON");
-    if (!this.#wellFormed) json = withoutLoneSurrogates(json);
+    if (indexOf(json, "\\ud") >= 0) json = withoutLoneSurrogates(json);
     const size = byteLength(json);
     if (size > this.limit) throw new TooLarge(this.limit, size);
     return json;
@@ -113,7 +111,6 @@ export class Encoder {
 
   #text(value: string): void {
     this.#count(value.length + 2);
-    if (this.#wellFormed && !isWellFormed(value)) this.#wellFormed = false;
   }
 
   #check(value: Any, depth: number): void {

@@ -193,21 +193,21 @@ async function perform(run: Run, rehearsal = false): Promise<void> {
   beginOutput(run.output);
   offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
   allow(run.resolve, run.packages);
-  let json: string;
+  let head = `{"ok":true`, json = "";
   try {
-    const given = await new Later<string>((done, failed) => {
+    json = await new Later<string>((done, failed) => {
       then(value(run), done, failed);
       stuck = () => failed(new Fault("stuck", "the promise can never resolve: nothing that could settle it is left"));
     });
-    json = `{"ok":true,"value":${given}`;
   } catch (error) {
-    json = `{"ok":false,"error":${failure(error)}`;
+    head = `{"ok":false,"error":${failure(error)}`;
   }
   stuck = null;
   await new Later((resolve) => void setImmediate(resolve)); // rejections that nobody handles are told after the microtasks
   endOutput();
   writer.begin(DONE);
-  writer.text(`${json},"open":${waiting}}`);
+  writer.text(`${head},"open":${waiting}}`);
+  writer.text(json); // apart: the host need not look for its end
   if (rehearsal) return;
   writer.send();
   if (listening) await listening; // the host closes what is open

@@ -21,7 +21,6 @@ export const text: (value: Any) => string = String;
 export const charAt: (text: string, at: number) => string = plainly(String.prototype.charAt);
 export const indexOf: (text: string, what: string, from?: number) => number = plainly(String.prototype.indexOf);
 export const toWellFormed: (text: string) => string = plainly(String.prototype.toWellFormed);
-export const isWellFormed: (text: string) => boolean = plainly(String.prototype.isWellFormed);
 export const slice: (text: string, from: number, to?: number) => string = plainly(String.prototype.slice);
 export const then: (promise: Promise<Any>, done: (value: Any) => Any, failed: (error: Any) => Any) => Promise<Any> =
   plainly(Promise.prototype.then);

@@ -125,6 +125,9 @@ export function furnish(): void {
   process.argv.length = 2;
   // Packages read `process.env.NODE_ENV` and the like; Deno would throw. 
   defineProperty(process, "env", { configurable: true, enumerable: true, writable: true, value: env });
+  // Deno's own ends the process a moment later, which may be in the next run.
+  const { exit } = Deno;
+  defineProperty(globalThis, "close", { configurable: true, enumerable: true, writable: true, value: () => exit(0) });
   lazily(process, "stdout", () => nodeSink(stdout, 1));
   lazily(process, "stderr", () => nodeSink(stderr, 2));
   lazily(process, "stdin", () => Readable.from([]));

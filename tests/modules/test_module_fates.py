@@ -158,6 +158,7 @@ FORGED = {
     "a frame of ours": "[5, 0, 0, 0, 0x64, 1, 0, 0, 0]",
     "a huge frame": "[255, 255, 255, 127, 0x64]",
     "no frame": "Array.from({ length: 100 }, () => 0x41)",
+    "a value that is cut off": '[0x1d, 0, 0, 0, 0x64, 20, 0, 0, 0, ...new TextEncoder().encode(\'{"ok":true,"open":0} \').slice(0, 20), 9, 0, 0, 0]',
     "an unknown kind": "[1, 0, 0, 0, 0x7a]",
     "a call of no tool": '[0x1e, 0, 0, 0, 0x63, 25, 0, 0, 0, ...new TextEncoder().encode(\'{"id":1,"name":"x","args":[]}\')]',
 }
@@ -176,11 +177,10 @@ def test_forged_frames_only_end_their_worker(fresh, name):
 
 def test_a_forged_value_is_only_a_value(fresh):
     """A worker that was taken over decides what it answers, within the limits of answers."""
-    body = '{"ok":true,"value":"mine","open":0}'
-    source = (
-        f"const text = new TextEncoder().encode({body!r}); const n = text.length + 5;\n"
-        "Deno[Deno.internal].core.writeSync(1, new Uint8Array([n, 0, 0, 0, 0x64, text.length, 0, 0, 0, ...text])); for (;;);"
-    )
+    body = b'{"ok":true,"open":0}', b'"mine"'
+    frame = b"\x64" + b"".join(len(part).to_bytes(4, "little") + part for part in body)
+    bytes_ = [*len(frame).to_bytes(4, "little"), *frame]
+    source = f"Deno[Deno.internal].core.writeSync(1, new Uint8Array({bytes_})); for (;;);"
     assert fresh(source).value == "mine"
 
 

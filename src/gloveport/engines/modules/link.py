@@ -56,12 +56,11 @@ class Thrown(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """The end of a run."""
+    """The end of a run; the value follows it in its frame."""
 
     ok: bool
     open: int
     """Calls of tools that were not answered."""
-    value: msgspec.Raw = msgspec.Raw(b"null")
     error: Thrown | None = None
 
 

@@ -79,6 +79,7 @@ class ModuleRun:
         self._lost = lost
         self._session_id = session_id
         self._output = Output(request.limit)
+        self._value = b""
         self._printed = 0
         self._events = 0
 
@@ -155,7 +156,7 @@ class ModuleRun:
             kind, body = frame
             if kind == DONE:
                 self._link.idle()
-                return self._decoded(_done, body[4:])
+                return self._done(body)
             if kind == CALL and calls is not None:
                 await calls.begin(self._decoded(_call, body[4:]))
                 continue
@@ -169,6 +170,14 @@ class ModuleRun:
             else:
                 raise ProtocolViolation(f"a worker sent the unexpected frame kind {kind}")
         return None
+
+    def _done(self, body: bytes) -> Done:
+        """u32 length and JSON; the same for the value."""
+        end = 4 + int.from_bytes(body[:4], "little")
+        done, self._value = self._decoded(_done, body[4:end]), body[end + 4 :]
+        if len(self._value) != int.from_bytes(body[end : end + 4], "little"):
+            raise ProtocolViolation("a worker sent a value that is cut off")
+        return done
 
     def _decoded(self, decoder: Any, body: bytes) -> Any:
         try:
@@ -190,7 +199,7 @@ class ModuleRun:
             if done.error is None:
                 raise ProtocolViolation("a worker gave neither a value nor an error")
             return thrown(done.error, self._compiled, self._number, self._request.source)
-        raw = bytes(done.value)
+        raw = self._value
         if len(raw) > self._request.limit:
             raise ProtocolViolation("a worker sent a value over its limit")
         value = await anyio.to_thread.run_sync(_value, raw) if len(raw) > _LARGE else _value(raw)
