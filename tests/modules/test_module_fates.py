@@ -158,7 +158,7 @@ FORGED = {
     "a frame of ours": "[5, 0, 0, 0, 0x64, 1, 0, 0, 0]",
     "a huge frame": "[255, 255, 255, 127, 0x64]",
     "no frame": "Array.from({ length: 100 }, () => 0x41)",
-    "a value that is cut off": '[0x1d, 0, 0, 0, 0x64, 20, 0, 0, 0, ...new TextEncoder().encode(\'{"ok":true,"open":0} \').slice(0, 20), 9, 0, 0, 0]',
+    "a value that is cut off": '[29, 0, 0, 0, 0x64, 20, 0, 0, 0, ...new TextEncoder().encode(\'{"ok":true,"open":0}\'), 9, 0, 0, 0]',
     "an unknown kind": "[1, 0, 0, 0, 0x7a]",
     "a call of no tool": '[0x1e, 0, 0, 0, 0x63, 25, 0, 0, 0, ...new TextEncoder().encode(\'{"id":1,"name":"x","args":[]}\')]',
 }

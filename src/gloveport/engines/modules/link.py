@@ -97,10 +97,10 @@ class ModuleLink:
     async def receive(self) -> tuple[int, bytes] | None:
         """The next frame; `None` when the worker is gone. Raises `ProtocolViolation`."""
         while (frame := self._decoder.next()) is None:
-            await anyio.wait_readable(self._sock)
             try:
                 data = self._sock.recv(_CHUNK)
             except BlockingIOError:
+                await anyio.wait_readable(self._sock)
                 continue
             except OSError:
                 return None
