@@ -231,8 +231,8 @@ static int become_holder(const char *path, int report) {
     if (ready) {
         box.holder = getpid();
         without_terminal(&box);
-        prctl(PR_SET_DUMPABLE, 0);
         ready = start_inside(&box);
+        prctl(PR_SET_DUMPABLE, 0); /* not before: the maps of a child that is not dumpable belong to root */
     }
     if (ready) snprintf(told, sizeof told, "ready holder=%d pid1=%d", (int)box.holder, (int)box.pid1);
     else note("%s", told);
