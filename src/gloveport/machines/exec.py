@@ -87,7 +87,8 @@ class CommandInfo:
     pid: int
     """In the machine."""
     label: str
-    argv: tuple[str, ...]
+    command: str
+    """Its words, joined; long ones are cut."""
     state: Literal["running", "exited"]
     exit_code: int | None
 
@@ -248,7 +249,7 @@ def listing() -> Steps[list[CommandInfo]]:
                 id=told.integer(Tag.ID),
                 pid=told.integer(Tag.PID, 0),
                 label=told.text(Tag.LABEL, ""),
-                argv=told.texts(Tag.ARGV),
+                command=told.text(Tag.ARGV, ""),
                 state="exited" if exited else "running",
                 exit_code=told.integer(Tag.EXIT_CODE) if exited else None,
             )

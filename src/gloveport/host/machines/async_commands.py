@@ -150,5 +150,5 @@ class AsyncCommands:
         """A command by its id. Raises `CommandNotFoundError`."""
         for info in await self.list():
             if info.id == id:
-                return AsyncCommand(self._box, id, info.pid, info.argv, max_output_bytes)
+                return AsyncCommand(self._box, id, info.pid, info.command, max_output_bytes)
         raise CommandNotFoundError(f"the machine has no command {id!r}")

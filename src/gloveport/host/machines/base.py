@@ -13,7 +13,18 @@ from ...machines.registry import Record
 from .info import SandboxInfo, info_of
 from .options import checked_changes, checked_seconds, record_of, refuse_remote
 
-__all__ = ("Requirement", "attach", "capabilities", "create", "find", "kill", "pause_now", "required", "update")
+__all__ = (
+    "Requirement",
+    "attach",
+    "capabilities",
+    "create",
+    "find",
+    "kill",
+    "pause_now",
+    "refuse_remote",
+    "required",
+    "update",
+)
 
 Requirement = Mapping[str, Any] | Callable[[Capabilities], bool] | str | Sequence[str] | None
 _STATUSES: Final = ("active", "paused", "stopped")

@@ -163,7 +163,7 @@ class Commands:
 
         for info in self.list():
             if info.id == id:
-                return Command(self._box, id, info.pid, info.argv, max_output_bytes)
+                return Command(self._box, id, info.pid, info.command, max_output_bytes)
         raise CommandNotFoundError(f"the machine has no command {id!r}")
 
 

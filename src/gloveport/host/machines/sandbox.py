@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -21,6 +21,9 @@ from .base import Requirement
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .options import UNSET, Unset, refuse_remote
 from .sync import create_options
+
+if TYPE_CHECKING:
+    from .pool import AsyncSandboxPool
 
 __all__ = ("AsyncSandbox", "handed_over")
 
@@ -128,6 +131,13 @@ class AsyncSandbox:
         return await run_sync(
             functools.partial(base.find, metadata=metadata, status=status, owner=owner, limit=limit, offset=offset)
         )
+
+    @classmethod
+    def pool(cls, size: int, **options: Any) -> AsyncSandboxPool:
+        """A context manager of `size` machines that are ready before they are asked for. `options` are those of `create`."""
+        from .pool import AsyncSandboxPool
+
+        return AsyncSandboxPool(size, options)
 
     @classmethod
     async def kill_by_id(cls, sandbox_id: str) -> bool:

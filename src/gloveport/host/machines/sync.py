@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ...machines.box import Box
 from ...machines.copies import fork, snapshot
@@ -15,6 +15,9 @@ from .commands import Commands
 from .files import Files
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .options import UNSET, Unset, refuse_remote
+
+if TYPE_CHECKING:
+    from .pool import SandboxPool
 
 __all__ = ("Sandbox", "create_options")
 
@@ -97,6 +100,13 @@ class Sandbox:
     ) -> list[SandboxInfo]:
         """The machines of this user, the oldest first: those that have all of `metadata`, and one of `status`."""
         return base.find(metadata=metadata, status=status, owner=owner, limit=limit, offset=offset)
+
+    @classmethod
+    def pool(cls, size: int, **options: Any) -> SandboxPool:
+        """A context manager of `size` machines that are ready before they are asked for. `options` are those of `create`."""
+        from .pool import SandboxPool
+
+        return SandboxPool(size, options)
 
     @classmethod
     def kill_by_id(cls, sandbox_id: str) -> bool:

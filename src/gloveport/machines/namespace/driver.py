@@ -25,7 +25,7 @@ from ..steps import simple
 from ..wire import Ask, Fields, Tag, encode, fields
 from .cgroups import Groups, find_groups, make_groups, remove_groups
 
-__all__ = ("NamespaceDriver", "program")
+__all__ = ("NamespaceDriver", "Supervised", "program")
 
 _START_SECONDS: Final = 30.0
 _KILL_SECONDS: Final = 10.0
@@ -58,7 +58,7 @@ def _groups(process: int) -> Groups:
     return find_groups()
 
 
-class _Plain:
+class Supervised:
     """The supervisor lives as long as the machine, whether that runs or is paused."""
 
     def __init__(self, folder: Path) -> None:
@@ -140,7 +140,7 @@ class NamespaceDriver:
         return look(folder)
 
     def _ask(self, folder: Path, kind: Ask, body: bytes = b"") -> Fields:
-        channel = Channel(folder, "ctl.sock", _Plain(folder))
+        channel = Channel(folder, "ctl.sock", Supervised(folder))
         try:
             return channel.run(lambda: simple(encode(kind, body)))
         finally:
