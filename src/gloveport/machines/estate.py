@@ -201,22 +201,19 @@ class Estate:
                 self.registry.change(id, **changes)
             return fresh
 
-    def claim(self, pool: str, **changes: Any) -> Record | None:
-        """Take a machine that waits for this pool, and make it the caller's: no two callers get the same."""
-        for record in self.registry.find(pool=pool):
-            if not self.registry.change(record.id, where="pool IS NOT NULL AND ended IS NULL", pool=None, **changes):
-                continue
-            fresh = dataclasses.replace(record, pool=None, **changes)
-            driver, folder = self.driver(record), self.folder(record.id)
-            if driver.look(folder).condition == "running":
-                timers = _timers(
-                    fresh, {name: value for name, value in changes.items() if value != getattr(record, name)}
-                )
-                if timers:
-                    driver.timers(folder, **timers)
-                return fresh
+    def claim(self, record: Record, **changes: Any) -> Record | None:
+        """Make a machine that waits for a pool the caller's. `None`: somebody else was first, or it does not run any more."""
+        if not self.registry.change(record.id, where="pool IS NOT NULL AND ended IS NULL", pool=None, **changes):
+            return None
+        fresh = dataclasses.replace(record, pool=None, **changes)
+        driver, folder = self.driver(record), self.folder(record.id)
+        if driver.look(folder).condition != "running":
             self.kill(record.id, "pool")
-        return None
+            return None
+        timers = _timers(fresh, {name: value for name, value in changes.items() if value != getattr(record, name)})
+        if timers:
+            driver.timers(folder, **timers)
+        return fresh
 
     def frozen(self, id: str, act: Callable[[Record, Path], Any]) -> Any:  # noqa: A002
         """Do something with a machine's files while nothing in it moves, and let it be as it was."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
 import os
 import secrets
 import threading
+import time
 from collections.abc import Mapping
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
@@ -17,6 +19,7 @@ from anyio.to_thread import run_sync
 from ...errors import SandboxError, ValidationError
 from ...machines.box import Box
 from ...machines.estate import estate
+from ...machines.exec import ExecRequest, Follower
 from ...machines.locks import hold
 from . import base
 from .options import UNSET, Unset, checked_changes, checked_env, checked_metadata, checked_name, record_of
@@ -25,6 +28,8 @@ from .sync import Sandbox
 
 __all__ = ("AsyncSandboxPool", "SandboxPool", "WarmBoxes")
 
+_REFILL_SECONDS: Final = 0.02
+_WARM: Final = ExecRequest(shell="true", label="warm")
 Handle = TypeVar("Handle", Sandbox, AsyncSandbox)
 
 
@@ -38,27 +43,33 @@ class WarmBoxes(Generic[Handle]):
         self.estate = estate()
         require = self.options.pop("require", None)
         base.refuse_remote(self.options.pop("base_url", None), self.options.pop("api_key", None))
-        record = record_of(self.estate, **{"name": None, **self.options})  # mistakes are found now
+        self.options.setdefault("name", None)
+        record = record_of(self.estate, **self.options)  # mistakes are found now
         base.required(require, self.estate, record.driver)
+        self._template = record
         self.id = f"pool-{secrets.token_hex(8)}"
         self._held = hold(self.estate.root, f"pool {self.id}")
         self._owner = os.getpid()
         self._lock = threading.Lock()
+        self._closing = threading.Event()
         self._filler: threading.Thread | None = None
+        self._ready: collections.deque[Box] = collections.deque()
         self.closed = False
 
     def waiting(self) -> int:
         """How many are ready."""
-        return len(self.estate.registry.find(pool=self.id))
+        return len(self._ready)
 
     def fill(self) -> None:
         """Make what is missing, one after the other."""
-        while not self.closed and self._owner == os.getpid() and self.waiting() < self.size:
-            record = record_of(self.estate, **{"name": None, **self.options})
-            self.estate.create(dataclasses.replace(record, pool=self.id))
+        while not self.closed and self._owner == os.getpid() and len(self._ready) < self.size:
+            record = record_of(self.estate, **self.options)
+            box = Box(self.estate, self.estate.create(dataclasses.replace(record, pool=self.id, timeout=None, idle=None)))
+            box.channel.run(lambda: Follower(limit=4096).run(_WARM))  # its programs are in memory, and a connection is open
+            self._ready.append(box)
 
     def refill(self) -> None:
-        """The same in a thread, which ends when it is done."""
+        """The same in a thread, which ends when it is done. A moment later, so that it is not in the way of who has just taken one."""
         with self._lock:
             if self.closed or self._owner != os.getpid() or (self._filler and self._filler.is_alive()):
                 return
@@ -66,6 +77,7 @@ class WarmBoxes(Generic[Handle]):
             self._filler.start()
 
     def _quiet_fill(self) -> None:
+        self._closing.wait(_REFILL_SECONDS)
         with contextlib.suppress(SandboxError, OSError):  # whoever takes one when there is none is told
             self.fill()
 
@@ -81,31 +93,47 @@ class WarmBoxes(Generic[Handle]):
         """One of them, or a new one when none is ready."""
         if self.closed:
             raise SandboxError("the pool of machines is closed")
-        given = {"name": name or self.options.get("name"), **self.options}
-        fresh = record_of(self.estate, **{**given, "name": checked_name(name or self.options.get("name"))})
+        fresh = self._template
         options = {**fresh.options, "env": {**fresh.options["env"], **checked_env("env_vars", env_vars)}}
-        wanted = {
-            "name": fresh.name,
+        wanted: dict[str, Any] = {
+            "name": fresh.name if name is None else checked_name(name),
             "metadata": {**fresh.metadata, **checked_metadata(metadata)},
             "options": options,
-            "created": fresh.created,
+            "created": time.time(),
             "timeout": fresh.timeout,
+            "idle": fresh.idle,
             **checked_changes(timeout_seconds=timeout_seconds, **changes),
         }
-        record = self.estate.claim(self.id, **wanted)
-        if record is None:
-            record = self.estate.create(dataclasses.replace(fresh, **wanted))
+        box = self._claim(wanted)
+        if box is None:
+            record = record_of(self.estate, **self.options)
+            box = Box(self.estate, self.estate.create(dataclasses.replace(record, **wanted)))
         self.refill()
-        return Box(self.estate, record)
+        return box
+
+    def _claim(self, wanted: dict[str, Any]) -> Box | None:
+        while self._ready and self._owner == os.getpid():
+            try:
+                box = self._ready.popleft()
+            except IndexError:
+                return None
+            record = self.estate.claim(box.record, **wanted)
+            if record is not None:
+                box.record = record
+                return box
+        return None
 
     def close(self) -> None:
         """Delete those that wait. Those that were taken live on."""
         with self._lock:
             self.closed = True
+            self._closing.set()
             filler, self._filler = self._filler, None
         if filler is not None and self._owner == os.getpid():
             filler.join()
         if self._owner == os.getpid():
+            while self._ready:
+                self._ready.pop().channel.drop()
             for record in self.estate.registry.find(pool=self.id):
                 self.estate.kill(record.id, "pool-closed")
         if self._held is not None:

@@ -58,7 +58,7 @@ _FROM_ETC: Final = (
 )
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_FILES: Final = 20_000
-_PASSWD: Final = """\
+_USERS: Final = """\
 root:x:0:0:root:/root:/bin/sh
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
 user:x:1000:1000:user:/home/user:/bin/sh
@@ -66,7 +66,7 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 """
 _GROUP: Final = "root:x:0:\ndaemon:x:1:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n"
 _MADE: Final = {
-    "etc/passwd": _PASSWD,
+    "etc/passwd": _USERS,
     "etc/group": _GROUP,
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
     "etc/hostname": "sandbox\n",
