@@ -135,6 +135,10 @@ class Channel:
         for sock in idle:
             sock.close()
 
+    def ready(self) -> bool:
+        """Whether an open connection is at hand, so that the machine was alive and awake a moment ago."""
+        return self._owner == os.getpid() and any(map(_usable, self._idle))
+
     def open(self) -> socket.socket:
         """A connection of one's own, for what is no conversation."""
         return self._open()

@@ -201,19 +201,26 @@ class Estate:
                 self.registry.change(id, **changes)
             return fresh
 
-    def claim(self, record: Record, **changes: Any) -> Record | None:
-        """Make a machine that waits for a pool the caller's. `None`: somebody else was first, or it does not run any more."""
+    def claim(self, record: Record, *, alive: bool, **changes: Any) -> Record | None:
+        """Make a machine that waits for a pool the caller's. `None`: somebody else was first, or it does not run any more.
+
+        `alive`: the caller has seen that. The machine's clocks go on until `rearm`.
+        """
         if not self.registry.change(record.id, where="pool IS NOT NULL AND ended IS NULL", pool=None, **changes):
             return None
-        fresh = dataclasses.replace(record, pool=None, **changes)
-        driver, folder = self.driver(record), self.folder(record.id)
-        if driver.look(folder).condition != "running":
-            self.kill(record.id, "pool")
-            return None
-        timers = _timers(fresh, {name: value for name, value in changes.items() if value != getattr(record, name)})
-        if timers:
-            driver.timers(folder, **timers)
-        return fresh
+        if not alive:
+            try:
+                self.wake(record.id)
+            except (SandboxError, OSError):
+                self.kill(record.id, "pool")
+                return None
+        return dataclasses.replace(record, pool=None, **changes)
+
+    def rearm(self, record: Record) -> None:
+        """The clocks of a machine that was claimed begin now."""
+        with transition(self.root, record.id), contextlib.suppress(SandboxError, OSError):
+            every = {"timeout": 0, "idle": 0, "auto_delete": 0, "auto_resume": 0}
+            self.driver(record).timers(self.folder(record.id), **_timers(self.record(record.id), every))
 
     def frozen(self, id: str, act: Callable[[Record, Path], Any]) -> Any:  # noqa: A002
         """Do something with a machine's files while nothing in it moves, and let it be as it was."""

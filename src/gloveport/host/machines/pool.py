@@ -21,6 +21,7 @@ from ...machines.box import Box
 from ...machines.estate import estate
 from ...machines.exec import ExecRequest, Follower
 from ...machines.locks import hold
+from ...machines.registry import Record
 from . import base
 from .options import UNSET, Unset, checked_changes, checked_env, checked_metadata, checked_name, record_of
 from .sandbox import AsyncSandbox, handed_over
@@ -52,8 +53,11 @@ class WarmBoxes(Generic[Handle]):
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._wanted = threading.Event()
         self._filler: threading.Thread | None = None
         self._ready: collections.deque[Box] = collections.deque()
+        self._taken: collections.deque[Record] = collections.deque()
+        """Whose clocks have to begin anew: a moment later, too. Until then those run that began when it was made."""
         self.closed = False
 
     def waiting(self) -> int:
@@ -64,22 +68,34 @@ class WarmBoxes(Generic[Handle]):
         """Make what is missing, one after the other."""
         while not self.closed and self._owner == os.getpid() and len(self._ready) < self.size:
             record = record_of(self.estate, **self.options)
-            box = Box(self.estate, self.estate.create(dataclasses.replace(record, pool=self.id, timeout=None, idle=None)))
-            box.channel.run(lambda: Follower(limit=4096).run(_WARM))  # its programs are in memory, and a connection is open
+            box = Box(self.estate, self.estate.create(dataclasses.replace(record, pool=self.id)))
+            box.channel.run(
+                lambda: Follower(limit=4096).run(_WARM)
+            )  # its programs are in memory, and a connection is open
             self._ready.append(box)
 
     def refill(self) -> None:
-        """The same in a thread, which ends when it is done. A moment later, so that it is not in the way of who has just taken one."""
-        with self._lock:
-            if self.closed or self._owner != os.getpid() or (self._filler and self._filler.is_alive()):
-                return
-            self._filler = threading.Thread(target=self._quiet_fill, name="gloveport-pool", daemon=True)
-            self._filler.start()
+        """The same in a thread. A moment later, so that it is not in the way of who has just taken one."""
+        if self.closed or self._owner != os.getpid():
+            return
+        if self._filler is None:
+            with self._lock:
+                if self._filler is None and not self.closed:
+                    self._filler = threading.Thread(target=self._keep_full, name="gloveport-pool", daemon=True)
+                    self._filler.start()
+        self._wanted.set()
 
-    def _quiet_fill(self) -> None:
-        self._closing.wait(_REFILL_SECONDS)
-        with contextlib.suppress(SandboxError, OSError):  # whoever takes one when there is none is told
-            self.fill()
+    def _keep_full(self) -> None:
+        while not self.closed:
+            self._wanted.wait()
+            self._wanted.clear()
+            closing = self._closing.wait(_REFILL_SECONDS)
+            while self._taken:
+                self.estate.rearm(self._taken.popleft())
+            if closing:
+                return
+            with contextlib.suppress(SandboxError, OSError):  # whoever takes one when there is none is told
+                self.fill()
 
     def take(
         self,
@@ -117,9 +133,10 @@ class WarmBoxes(Generic[Handle]):
                 box = self._ready.popleft()
             except IndexError:
                 return None
-            record = self.estate.claim(box.record, **wanted)
+            record = self.estate.claim(box.record, alive=box.channel.ready(), **wanted)
             if record is not None:
                 box.record = record
+                self._taken.append(record)
                 return box
         return None
 
@@ -128,6 +145,7 @@ class WarmBoxes(Generic[Handle]):
         with self._lock:
             self.closed = True
             self._closing.set()
+            self._wanted.set()
             filler, self._filler = self._filler, None
         if filler is not None and self._owner == os.getpid():
             filler.join()
