@@ -12,8 +12,8 @@ if str(ROOT) not in sys.path:
 
 
 def build_native() -> None:
-    """Everything that is not Python source: the wasm guest, the programs of the Deno workers, the compiler, and what makes widgets."""
-    from buildsteps import bundles, guest, widgets
+    """Everything that is not Python source: the wasm guest, the programs of the Deno workers, the compiler, what makes widgets, machines."""
+    from buildsteps import box, bundles, guest, widgets
 
     guest.build()
     bundles.toolbox()
@@ -21,6 +21,7 @@ def build_native() -> None:
     bundles.module()
     bundles.decorators()
     widgets.build()
+    box.build()
 
 
 try:

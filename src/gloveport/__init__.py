@@ -17,30 +17,50 @@ if TYPE_CHECKING:
     from .egress.fetch import http_fetch
     from .errors import (
         CallOutcomeUnknownError,
+        CapabilityError,
+        CommandError,
+        CommandFailedError,
+        CommandNotFoundError,
+        CommandTimeoutError,
         CompileError,
+        ConflictError,
         DeadlockError,
         EgressDeniedError,
         EngineUnavailableError,
+        FileExistsInSandboxError,
+        FileNotFoundInSandboxError,
         GloveportError,
         HttpFetchError,
         HttpFetchTimeout,
+        IsDirectoryInSandboxError,
         JavaScriptError,
         JournalError,
         JournalTooLarge,
         LeaseLost,
+        LimitExceededError,
         McpServerError,
         McpToolError,
         MemoryLimitExceeded,
+        NotDirectoryInSandboxError,
+        NotFoundError,
         NotPausedError,
+        OtherHostError,
         PauseRequested,
+        PermissionInSandboxError,
         PolicyError,
         PoolFull,
+        RemoteUnsupportedError,
         ReplayDivergence,
         ResultTooLarge,
         RunCancelled,
         RunDenied,
         RunError,
         RuntimeTimeout,
+        SandboxError,
+        SandboxFileError,
+        SandboxGoneError,
+        SandboxNotFoundError,
+        SandboxPausedError,
         SandboxUnavailableError,
         SandboxWarning,
         SealError,
@@ -48,8 +68,10 @@ if TYPE_CHECKING:
         SessionClosedError,
         SessionError,
         SessionPausedError,
+        SnapshotNotFoundError,
         StaleJournal,
         StaleStepError,
+        TemplateNotFoundError,
         ToolArgumentError,
         ToolBudgetError,
         ToolDeniedError,
@@ -64,12 +86,18 @@ if TYPE_CHECKING:
         TypeScriptSandboxExecutionError,
         TypeScriptSandboxTimeoutError,
         TypeScriptSandboxUnavailableError,
+        UnreachableError,
+        ValidationError,
         ValueCrossingError,
         WidgetError,
         WidgetPluginError,
         WorkerCrashed,
     )
     from .host.keys import KeyRing
+    from .host.machines.info import SandboxInfo, Snapshot
+    from .host.machines.options import UNSET
+    from .host.machines.sandbox import AsyncSandbox
+    from .host.machines.sync import Sandbox
     from .host.modules.result import ModuleResult
     from .host.modules.session import TypeScriptSandboxSession
     from .host.pool import PooledSession, PoolStats, SessionPool
@@ -78,6 +106,10 @@ if TYPE_CHECKING:
     from .host.sync import AgentSandbox
     from .host.widgets.artifacts import Artifacts
     from .host.widgets.widget import Widget
+    from .machines.driver import Capabilities
+    from .machines.exec import CommandInfo
+    from .machines.filing import FileEvent, FileInfo
+    from .machines.result import CommandResult
     from .permissions import Packages, Runtime, RuntimePermissions
     from .policy import NetworkRule, NetworkRules
     from .tools.catalog import ToolCatalog
@@ -98,6 +130,16 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "Sandbox": "host.machines.sync",
+    "AsyncSandbox": "host.machines.sandbox",
+    "CommandResult": "machines.result",
+    "CommandInfo": "machines.exec",
+    "FileInfo": "machines.filing",
+    "FileEvent": "machines.filing",
+    "Capabilities": "machines.driver",
+    "SandboxInfo": "host.machines.info",
+    "Snapshot": "host.machines.info",
+    "UNSET": "host.machines.options",
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
@@ -136,6 +178,40 @@ _HOMES = {
 }
 
 __all__ = (
+    "Capabilities",
+    "CommandInfo",
+    "CommandResult",
+    "FileEvent",
+    "FileInfo",
+    "Sandbox",
+    "AsyncSandbox",
+    "SandboxInfo",
+    "Snapshot",
+    "UNSET",
+    "CapabilityError",
+    "CommandError",
+    "CommandFailedError",
+    "CommandNotFoundError",
+    "CommandTimeoutError",
+    "ConflictError",
+    "FileExistsInSandboxError",
+    "FileNotFoundInSandboxError",
+    "IsDirectoryInSandboxError",
+    "LimitExceededError",
+    "NotDirectoryInSandboxError",
+    "NotFoundError",
+    "OtherHostError",
+    "PermissionInSandboxError",
+    "RemoteUnsupportedError",
+    "SandboxError",
+    "SandboxFileError",
+    "SandboxGoneError",
+    "SandboxNotFoundError",
+    "SandboxPausedError",
+    "SnapshotNotFoundError",
+    "TemplateNotFoundError",
+    "UnreachableError",
+    "ValidationError",
     "AgentSandbox",
     "Allow",
     "Artifacts",

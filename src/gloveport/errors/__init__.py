@@ -52,6 +52,25 @@
     │   │   └── LeaseLost                       the lease ended; someone else may go on with the record
     │   ├── StoreUnavailable (ConnectionError)  it cannot be reached now
     │   └── RecordNotFound (LookupError)
+    ├── SandboxError (RuntimeError)             a machine, or something in it, cannot do what was asked
+    │   ├── ValidationError (ValueError)        an argument cannot mean anything; nothing was done
+    │   ├── NotFoundError (LookupError)
+    │   │   ├── SandboxNotFoundError            no machine has this id
+    │   │   ├── SnapshotNotFoundError, TemplateNotFoundError, CommandNotFoundError
+    │   │   └── FileNotFoundInSandboxError (FileNotFoundError)  also a SandboxFileError
+    │   ├── SandboxFileError (OSError)          a file operation failed in the machine
+    │   │   └── FileExistsInSandboxError, PermissionInSandboxError, IsDirectoryInSandboxError, NotDirectoryInSandboxError
+    │   ├── SandboxGoneError                    it does not run any more; `reason`, `files_kept`
+    │   ├── SandboxPausedError                  it is paused and does not wake by itself
+    │   ├── ConflictError                       somebody else is changing its state
+    │   ├── UnreachableError (ConnectionError)  it runs and does not answer
+    │   ├── OtherHostError                      it is on another host
+    │   ├── RemoteUnsupportedError (NotImplementedError)  `base_url` or `api_key`: there is no server yet
+    │   ├── CapabilityError                     this host cannot give what was required
+    │   ├── LimitExceededError                  a limit of the machine: memory, pids, disk, output
+    │   └── CommandError                        with `check=True`: `result` has the output so far
+    │       ├── CommandFailedError              it ended with another exit code than 0
+    │       └── CommandTimeoutError (TimeoutError)  it took longer than `timeout_seconds`
     ├── PoolFull (RuntimeError)                 a limit of a `SessionPool`
     ├── SandboxUnavailableError (RuntimeError)  a layer of the jail is missing and `sandbox="require"`
     ├── TypeCheckUnavailableError (RuntimeError)  type checking was asked for, and is not installed or does not start
@@ -82,6 +101,35 @@ from .durability import (
     StoreConflict,
     StoreError,
     StoreUnavailable,
+)
+from .machines import (
+    CapabilityError,
+    CommandError,
+    CommandFailedError,
+    CommandNotFoundError,
+    CommandTimeoutError,
+    ConflictError,
+    FileExistsInSandboxError,
+    FileNotFoundInSandboxError,
+    IsDirectoryInSandboxError,
+    LimitExceededError,
+    NotDirectoryInSandboxError,
+    NotFoundError,
+    OtherHostError,
+    PermissionInSandboxError,
+    RemoteUnsupportedError,
+    SandboxError,
+    SandboxFileError,
+    SandboxGoneError,
+    SandboxNotFoundError,
+    SandboxPausedError,
+    SnapshotNotFoundError,
+    TemplateNotFoundError,
+    UnreachableError,
+    ValidationError,
+)
+from .machines import (
+    file_error as file_error,
 )
 from .modules import (
     PackageError,
@@ -139,6 +187,30 @@ from .tools import (
 )
 
 __all__ = (
+    "CapabilityError",
+    "CommandError",
+    "CommandFailedError",
+    "CommandNotFoundError",
+    "CommandTimeoutError",
+    "ConflictError",
+    "FileExistsInSandboxError",
+    "FileNotFoundInSandboxError",
+    "IsDirectoryInSandboxError",
+    "LimitExceededError",
+    "NotDirectoryInSandboxError",
+    "NotFoundError",
+    "OtherHostError",
+    "PermissionInSandboxError",
+    "RemoteUnsupportedError",
+    "SandboxError",
+    "SandboxFileError",
+    "SandboxGoneError",
+    "SandboxNotFoundError",
+    "SandboxPausedError",
+    "SnapshotNotFoundError",
+    "TemplateNotFoundError",
+    "UnreachableError",
+    "ValidationError",
     "PackageError",
     "CallOutcomeUnknownError",
     "CompileError",

@@ -1,0 +1,83 @@
+/* What the holder, the supervisor and the start of pid 1 share. */
+#ifndef BOX_BOX_H
+#define BOX_BOX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spec.h"
+
+enum { STOPPED_MAX = 65536, NETWORK_FDS = 40 };
+
+enum phase { RUNNING, FREEZING, PAUSED, THAWING, GONE };
+
+/* Of the holder and of every supervisor; pid 1 never has it. */
+struct state {
+    enum phase phase;
+    int64_t since, frozen_at, pause_at, delete_at; /* CLOCK_BOOTTIME ms; 0: none */
+    int64_t pause_after_ms, idle_ms, delete_after_ms;
+    bool wake;
+    int32_t restarts;
+    char reason[64];
+    uint32_t stopped_count;
+    pid_t stopped[STOPPED_MAX]; /* by us, in that order */
+};
+
+/* Written by the supervisor, read by pid 1 (which maps it read-only). */
+struct clocks {
+    _Atomic int64_t frozen_total_ms;
+};
+
+/* Written by pid 1, so nothing that it says can be trusted with more than the box's own idleness. */
+struct activity {
+    _Atomic int64_t last_ms;
+    _Atomic int32_t busy;
+    _Atomic int64_t spawning_since;
+};
+
+struct box {
+    int dir, lock, log;
+    int agent_listen, control_listen;
+    int handoff;        /* our end */
+    int handoff_inside; /* pid 1's end; -1 once it is closed here */
+    pid_t holder, pid1;
+    int pid1_fd, holder_fd;
+    struct spec spec;
+    struct state *state;
+    struct clocks *clocks;
+    struct activity *activity;
+    int network[NETWORK_FDS], network_count; /* descriptors of sockets in the box's namespace */
+};
+
+int64_t boot_ms(void);
+int64_t wall_ms(void);
+/* One line in the log. */
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Whole, or false with errno. */
+bool write_all(int fd, const void *data, size_t size);
+bool write_file(int dir, const char *path, const char *text);
+ssize_t read_file(int dir, const char *path, char *into, size_t room);
+/* One message with at most 64 descriptors over a SOCK_SEQPACKET pair. */
+bool send_message(int fd, const void *data, size_t size, const int *fds, int count);
+ssize_t receive_message(int fd, void *data, size_t room, int *fds, int *count, int max);
+
+int holder_run(const char *path, bool foreground);
+_Noreturn void supervisor_run(struct box *box);
+/* In the new process: makes the box around itself and becomes its agent. `go` gives one byte once it may start. */
+_Noreturn void inside_run(struct box *box, int go);
+
+bool rootfs_open(struct box *box, const char **stage);
+bool rootfs_make(struct box *box, const char **stage);
+bool seccomp_install(void);
+bool privileges_drop(void);
+
+bool freezer_freeze(struct box *box);
+bool freezer_thaw(struct box *box);
+
+bool limits_enter(const struct spec *spec, pid_t pid);
+void limits_release(const struct spec *spec);
+
+#endif

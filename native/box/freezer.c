@@ -1,0 +1,182 @@
+/* Stops every process of a box and lets them go on: by a control group where there is one, else by SIGSTOP from pid 1 downwards. */
+#include "box.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 5000, DEPTH_MAX = 4096, BLOCKED_ROUNDS = 40 };
+
+/* The first of the box's control groups that can freeze; -1: none. `name` is the file to write. */
+static int freezing_group(const struct spec *spec, const char **name, const char **watch) {
+    for (size_t i = 0; i < spec->cgroup.count; i++) {
+        if (!*spec->cgroup.list[i]) continue;
+        int dir = open(spec->cgroup.list[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir < 0) continue;
+        *name = "cgroup.freeze";
+        *watch = "cgroup.events";
+        if (!faccessat(dir, *name, W_OK, 0)) return dir;
+        *name = *watch = "freezer.state";
+        if (!faccessat(dir, *name, W_OK, 0)) return dir;
+        close(dir);
+    }
+    return -1;
+}
+
+static bool by_group(int dir, const char *name, const char *watch, bool freeze) {
+    bool v2 = !strcmp(name, "cgroup.freeze");
+    const char *wanted = v2 ? (freeze ? "frozen 1" : "frozen 0") : (freeze ? "FROZEN" : "THAWED");
+    if (!write_file(dir, name, v2 ? (freeze ? "1" : "0") : wanted)) return false;
+    char text[256];
+    for (int64_t end = boot_ms() + PATIENCE_MS; boot_ms() < end; usleep(100)) {
+        if (read_file(dir, watch, text, sizeof text) < 0) return false;
+        if (strstr(text, wanted)) return true;
+    }
+    errno = ETIMEDOUT;
+    return false;
+}
+
+/* The letter of /proc/PID/stat; 0: it is gone. */
+static char state_of(pid_t pid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
+    char *end = strrchr(text, ')'); /* the name may have anything in it */
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
+static bool ours(const struct state *s, pid_t pid) {
+    for (uint32_t i = 0; i < s->stopped_count; i++)
+        if (s->stopped[i] == pid) return true;
+    return false;
+}
+
+struct walk {
+    struct box *box;
+    unsigned fresh, running, blocked;
+};
+
+static void visit(struct walk *walk, pid_t pid);
+
+static void children(struct walk *walk, pid_t pid, const char *task) {
+    static char text[1 << 16];
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)pid, task);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    size_t left = 0;
+    pid_t *found = NULL;
+    size_t count = 0, room = 0;
+    for (;;) {
+        ssize_t n = read(fd, text + left, sizeof text - 1 - left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        text[left + (size_t)n] = 0;
+        char *at = text;
+        for (char *end; (end = strchr(at, ' ')); at = end + 1) {
+            if (count == room) {
+                pid_t *more = room > STOPPED_MAX ? NULL : realloc(found, (room = room ? room * 2 : 64) * sizeof *found);
+                if (!more) break;
+                found = more;
+            }
+            found[count++] = (pid_t)atoi(at);
+        }
+        left = strlen(at);
+        memmove(text, at, left);
+        if (left > 32) break;
+    }
+    close(fd);
+    for (size_t i = 0; i < count; i++) visit(walk, found[i]);
+    free(found);
+}
+
+static void visit(struct walk *walk, pid_t pid) {
+    static int depth;
+    struct state *s = walk->box->state;
+    char letter = state_of(pid);
+    if (!letter || pid <= 1) return;
+    bool known = ours(s, pid);
+    if (letter == 'Z' || letter == 'X') {
+        /* its children are not its any more */
+    } else if (letter == 'T' && !known) {
+        /* Stopped by the guest itself: it stays so when the others go on. */
+    } else if (!known && s->stopped_count < STOPPED_MAX) {
+        s->stopped[s->stopped_count] = pid;
+        s->stopped_count++; /* after it is recorded: who comes after us may find us killed here */
+        if (kill(pid, SIGSTOP)) s->stopped_count--;
+        else walk->fresh++;
+    } else if (letter != 'T' && letter != 't') {
+        if (letter == 'D') walk->blocked++;
+        else walk->running++;
+    }
+    if (++depth < DEPTH_MAX) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+        DIR *tasks = opendir(path);
+        for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+            if (isdigit((unsigned char)entry->d_name[0])) children(walk, pid, entry->d_name);
+        if (tasks) closedir(tasks);
+    }
+    depth--;
+}
+
+/* Until a whole walk meets nothing that runs. Who waits for a vfork of a stopped child cannot stop, nor run. */
+static bool by_signals(struct box *box) {
+    unsigned calm = 0;
+    for (int64_t end = boot_ms() + PATIENCE_MS; boot_ms() < end;) {
+        struct walk walk = {.box = box};
+        visit(&walk, box->pid1);
+        if (!walk.fresh && !walk.running) {
+            if (!walk.blocked || ++calm > BLOCKED_ROUNDS) return true;
+        } else {
+            calm = 0;
+        }
+        if (!walk.fresh) usleep(200);
+    }
+    errno = ETIMEDOUT;
+    return false;
+}
+
+static void by_signals_on(struct box *box) {
+    struct state *s = box->state;
+    while (s->stopped_count) {
+        kill(s->stopped[s->stopped_count - 1], SIGCONT); /* children first: nobody is told that its child stopped */
+        s->stopped_count--;
+    }
+}
+
+bool freezer_freeze(struct box *box) {
+    const char *name, *watch;
+    int dir = freezing_group(&box->spec, &name, &watch);
+    if (dir < 0) {
+        if (by_signals(box)) return true;
+        int error = errno;
+        by_signals_on(box);
+        errno = error;
+        return false;
+    }
+    bool ok = by_group(dir, name, watch, true);
+    int error = errno;
+    if (!ok) by_group(dir, name, watch, false);
+    close(dir);
+    errno = error;
+    return ok;
+}
+
+bool freezer_thaw(struct box *box) {
+    const char *name, *watch;
+    by_signals_on(box);
+    int dir = freezing_group(&box->spec, &name, &watch);
+    if (dir < 0) return true;
+    bool ok = by_group(dir, name, watch, false);
+    int error = errno;
+    close(dir);
+    errno = error;
+    return ok;
+}

@@ -1,0 +1,303 @@
+/* The root of a box: one overlay, read-only binds over it, a /proc with little in it, a /dev of our own.
+ *
+ * Every directory of the host is opened first, as who started us and in the new mount namespace, and named by its descriptor
+ * afterwards: the root of the box could not walk there. */
+#include "box.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* linux/mount.h and sys/mount.h cannot both be included. */
+int mount(const char *, const char *, const char *, unsigned long, const void *);
+int umount2(const char *, int);
+
+enum { DETACH = 2, OPTIONS_MAX = 4096, WALK = O_PATH | O_DIRECTORY | O_CLOEXEC };
+
+static int lowers[SPEC_LIST], binds[SPEC_LIST], upper = -1, work = -1;
+
+static const char *const DEVICES[] = {"null", "zero", "full", "random", "urandom", "tty"};
+static int devices[sizeof DEVICES / sizeof *DEVICES];
+
+bool rootfs_open(struct box *box, const char **stage) {
+    const struct spec *s = &box->spec;
+    *stage = "private-mounts";
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) return false;
+    *stage = "lower";
+    for (size_t i = 0; i < s->lower.count; i++)
+        if ((lowers[i] = open(s->lower.list[i], WALK)) < 0) return false;
+    *stage = "bind_ro";
+    for (size_t i = 0; i < s->bind_ro.count; i++) {
+        char source[4096];
+        size_t size = strcspn(s->bind_ro.list[i], ":");
+        errno = ENAMETOOLONG;
+        if (size >= sizeof source) return false;
+        memcpy(source, s->bind_ro.list[i], size);
+        source[size] = 0;
+        if ((binds[i] = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE)) < 0)
+            return false;
+    }
+    *stage = "devices";
+    for (size_t i = 0; i < sizeof DEVICES / sizeof *DEVICES; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/dev/%s", DEVICES[i]);
+        if ((devices[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)) < 0) return false;
+    }
+    if (s->tmpfs_bytes) return true;
+    *stage = "upper";
+    /* By the path that /proc gives: a descriptor from before the new mount namespace belongs to the old one. */
+    char here[64];
+    snprintf(here, sizeof here, "/proc/self/fd/%d", box->dir);
+    char path[4096];
+    ssize_t size = readlink(here, path, sizeof path - 16);
+    if (size <= 0 || size >= (ssize_t)sizeof path - 16) return false;
+    path[size] = 0;
+    int dir = open(path, WALK);
+    struct stat was, is;
+    if (dir < 0 || fstat(box->dir, &was) || fstat(dir, &is)) return false;
+    errno = ESTALE;
+    if (was.st_ino != is.st_ino || was.st_dev != is.st_dev) return false;
+    upper = openat(dir, "upper", WALK | O_NOFOLLOW);
+    work = openat(dir, "work", WALK | O_NOFOLLOW);
+    close(dir);
+    return upper >= 0 && work >= 0;
+}
+
+/* Below the directory we stand in. */
+static bool place(const char *path, mode_t mode) {
+    if (!mkdir(path, mode)) return !chmod(path, mode);
+    struct stat info;
+    if (errno != EEXIST || stat(path, &info)) return false;
+    errno = ENOTDIR;
+    return S_ISDIR(info.st_mode);
+}
+
+/* A place of the guest's own tree: no link in its layers may lead a mount elsewhere. `fresh` is a path without a slash in front. */
+static int place_in_root(const char *path, mode_t mode) {
+    char part[4096];
+    int at = open(".", WALK);
+    for (const char *p = path; at >= 0 && *p;) {
+        while (*p == '/') p++;
+        size_t size = strcspn(p, "/");
+        if (!size) break;
+        if (size >= sizeof part || (size == 2 && !memcmp(p, "..", 2))) {
+            close(at);
+            errno = EINVAL;
+            return -1;
+        }
+        memcpy(part, p, size);
+        part[size] = 0;
+        p += size;
+        bool last = !p[strspn(p, "/")];
+        bool fresh = !mkdirat(at, part, 0755);
+        int next = openat(at, part, WALK | O_NOFOLLOW);
+        if (next >= 0 && fresh && last && fchmodat(at, part, mode, 0)) {
+            close(next);
+            next = -1;
+        }
+        close(at);
+        at = next;
+    }
+    return at;
+}
+
+static bool attach(int tree, int at) {
+    return !syscall(SYS_move_mount, tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
+static bool restrict_tree(int tree, uint64_t flags) {
+    struct mount_attr attributes = {.attr_set = flags};
+    return !syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes);
+}
+
+static int new_mount(const char *type, const char *const *options, unsigned flags) {
+    int context = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+    if (context < 0) return -1;
+    bool ok = true;
+    for (; ok && *options; options += 2) ok = !syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, options[0], options[1], 0);
+    ok = ok && !syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+    int tree = ok ? (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, flags) : -1;
+    int error = errno;
+    close(context);
+    errno = error;
+    return tree;
+}
+
+static int new_tmpfs(int64_t bytes, int64_t inodes, int64_t mode, unsigned flags) {
+    char size[32], count[32], octal[16];
+    snprintf(size, sizeof size, "%lld", (long long)bytes);
+    snprintf(count, sizeof count, "%lld", (long long)inodes);
+    snprintf(octal, sizeof octal, "%llo", (long long)mode);
+    const char *const options[] = {"size", size, "nr_inodes", count, "mode", octal, NULL};
+    return new_mount("tmpfs", options, flags);
+}
+
+static bool attach_closing(int tree, int at) {
+    bool ok = tree >= 0 && at >= 0 && attach(tree, at);
+    int error = errno;
+    if (tree >= 0) close(tree);
+    if (at >= 0) close(at);
+    errno = error;
+    return ok;
+}
+
+/* A small file system to stand on: a place for the overlay's mount, and its upper layer when that is to be in memory. */
+static bool stand(const struct spec *s) {
+    int64_t bytes = s->tmpfs_bytes ? s->tmpfs_bytes : 1 << 16, inodes = s->tmpfs_inodes ? s->tmpfs_inodes : 64;
+    int tree = new_tmpfs(bytes, inodes, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (tree < 0) return false;
+    int host = open("/", WALK);
+    bool ok = host >= 0 && !fchdir(tree) && attach(tree, host);
+    if (host >= 0) close(host);
+    close(tree);
+    ok = ok && place("root", 0755);
+    return ok && (!s->tmpfs_bytes || (place("upper", 0755) && place("work", 0755)));
+}
+
+static bool overlay(const struct spec *s) {
+    char *options = malloc(OPTIONS_MAX);
+    if (!options) return false;
+    size_t size = 0;
+    for (size_t i = 0; i < s->lower.count && size < OPTIONS_MAX; i++)
+        size += (size_t)snprintf(options + size, OPTIONS_MAX - size, "%s/proc/self/fd/%d", i ? ":" : "lowerdir=", lowers[i]);
+    if (size < OPTIONS_MAX && s->tmpfs_bytes)
+        size += (size_t)snprintf(options + size, OPTIONS_MAX - size, ",upperdir=upper,workdir=work,userxattr");
+    else if (size < OPTIONS_MAX)
+        size += (size_t)snprintf(options + size, OPTIONS_MAX - size,
+                                 ",upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,userxattr", upper, work);
+    errno = E2BIG;
+    bool ok = size < OPTIONS_MAX && !mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, options);
+    free(options);
+    return ok && !chdir("root");
+}
+
+static bool read_only_binds(const struct spec *s) {
+    int kept[SPEC_LIST], count = 0;
+    for (size_t i = 0; i < s->bind_keep.count; i++) {
+        int at = place_in_root(s->bind_keep.list[i], 0755);
+        if (at < 0) return false;
+        kept[count] = (int)syscall(SYS_open_tree, at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+        close(at);
+        if (kept[count++] < 0) return false;
+    }
+    for (size_t i = 0; i < s->bind_ro.count; i++) {
+        const char *to = strchr(s->bind_ro.list[i], ':') + 1;
+        if (!restrict_tree(binds[i], MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)) return false;
+        if (!attach_closing(binds[i], place_in_root(to, 0755))) return false;
+    }
+    for (int i = 0; i < count; i++)
+        if (!attach_closing(kept[i], place_in_root(s->bind_keep.list[i], 0755))) return false;
+    return true;
+}
+
+static bool make_dev(void) {
+    int at = place_in_root("dev", 0755);
+    if (!attach_closing(new_tmpfs(1 << 16, 64, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), at)) return false;
+    char path[64];
+    for (size_t i = 0; i < sizeof DEVICES / sizeof *DEVICES; i++) {
+        snprintf(path, sizeof path, "dev/%s", DEVICES[i]);
+        int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+        if (!restrict_tree(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) || !attach_closing(devices[i], file)) return false;
+    }
+    const char *const options[] = {"newinstance", "", "ptmxmode", "0666", "mode", "0620", NULL};
+    const char *const *used = options + 2; /* each mount of devpts is an instance of its own since 4.7 */
+    if (!place("dev/pts", 0755)) return false;
+    if (!attach_closing(new_mount("devpts", used, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), place_in_root("dev/pts", 0755))) return false;
+    if (!place("dev/shm", 01777)) return false;
+    return !symlink("pts/ptmx", "dev/ptmx") && !symlink("/proc/self/fd", "dev/fd") && !symlink("/proc/self/fd/0", "dev/stdin") &&
+           !symlink("/proc/self/fd/1", "dev/stdout") && !symlink("/proc/self/fd/2", "dev/stderr");
+}
+
+/* Over files the null device, over directories an empty one; what is not there needs no mask. */
+static bool mask(const char *path, int null) {
+    struct stat info;
+    if (lstat(path, &info)) return errno == ENOENT;
+    if (S_ISLNK(info.st_mode)) return true;
+    int at = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    int tree;
+    if (S_ISDIR(info.st_mode))
+        tree = new_tmpfs(4096, 1, 0555, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    else
+        tree = (int)syscall(SYS_open_tree, null, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    return attach_closing(tree, at);
+}
+
+static bool read_only(const char *path) {
+    if (access(path, F_OK)) return errno == ENOENT;
+    int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (tree < 0) return false;
+    bool ok = restrict_tree(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    return attach_closing(tree, open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)) && ok;
+}
+
+static bool make_proc(const char **stage) {
+    static const char *const masked[] = {"kcore", "keys", "key-users", "latency_stats", "timer_list", "timer_stats", "sched_debug",
+                                         "interrupts", "acpi", "scsi", "asound", "sysrq-trigger", "kallsyms", "kmsg",
+                                         "kpagecount", "kpageflags", "kpagecgroup", "vmallocinfo", "slabinfo", "softirqs",
+                                         "modules", "config.gz", "iomem", "ioports", "mtrr", "dma"};
+    static const char *const fixed[] = {"sys", "bus", "fs", "irq", "driver", "tty", "pressure"};
+    const char *const options[] = {NULL};
+    char path[64];
+    *stage = "proc";
+    int tree = new_mount("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (!attach_closing(tree, place_in_root("proc", 0555))) return false;
+    *stage = "proc-masks";
+    int null = open("dev/null", O_PATH | O_CLOEXEC);
+    if (null < 0) return false;
+    bool ok = true;
+    for (size_t i = 0; ok && i < sizeof masked / sizeof *masked; i++) {
+        snprintf(path, sizeof path, "proc/%s", masked[i]);
+        ok = mask(path, null);
+    }
+    for (size_t i = 0; ok && i < sizeof fixed / sizeof *fixed; i++) {
+        snprintf(path, sizeof path, "proc/%s", fixed[i]);
+        ok = read_only(path);
+    }
+    int error = errno;
+    close(null);
+    errno = error;
+    return ok;
+}
+
+static bool make_tmpfs(const struct spec *s) {
+    bool shared_memory = false, run = false;
+    for (size_t i = 0; i < s->tmpfs.count; i++) {
+        struct spec_tmpfs item;
+        char path[4096];
+        errno = EINVAL;
+        if (!spec_tmpfs(s->tmpfs.list[i], &item) || item.path_size >= sizeof path) return false;
+        memcpy(path, s->tmpfs.list[i], item.path_size);
+        path[item.path_size] = 0;
+        shared_memory = shared_memory || !strcmp(path, "/dev/shm");
+        run = run || !strcmp(path, "/run");
+        int tree = new_tmpfs(item.bytes, item.inodes, item.mode, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+        if (!attach_closing(tree, place_in_root(path, (mode_t)item.mode))) return false;
+    }
+    unsigned flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    if (!shared_memory && !attach_closing(new_tmpfs(64 << 20, 8192, 01777, flags), place_in_root("dev/shm", 01777))) return false;
+    return run || attach_closing(new_tmpfs(16 << 20, 8192, 0755, flags), place_in_root("run", 0755));
+}
+
+bool rootfs_make(struct box *box, const char **stage) {
+    const struct spec *s = &box->spec;
+    *stage = "stand";
+    if (!stand(s)) return false;
+    *stage = "overlay";
+    if (!overlay(s)) return false;
+    *stage = "binds";
+    if (!read_only_binds(s)) return false;
+    *stage = "dev";
+    if (!make_dev()) return false;
+    if (!make_proc(stage)) return false;
+    *stage = "tmpfs";
+    if (!make_tmpfs(s)) return false;
+    *stage = "pivot";
+    /* The old root comes to lie over the new one, and goes with everything that was mounted in it. */
+    return !syscall(SYS_pivot_root, ".", ".") && !umount2(".", DETACH) && !chdir("/");
+}

@@ -1,0 +1,1 @@
+"""`Sandbox` and `AsyncSandbox`: machines as applications use them."""

@@ -1,0 +1,142 @@
+"""What `Sandbox` and `AsyncSandbox` are made of: everything that blocks, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ...errors import CapabilityError, SandboxNotFoundError, ValidationError
+from ...machines.box import Box
+from ...machines.driver import Capabilities
+from ...machines.estate import Estate, Woken, estate
+from ...machines.registry import Record
+from .info import SandboxInfo, info_of
+from .options import checked_changes, checked_seconds, record_of, refuse_remote
+
+__all__ = (
+    "Requirement",
+    "attach",
+    "capabilities",
+    "create",
+    "find",
+    "kill",
+    "pause_now",
+    "refuse_remote",
+    "required",
+    "update",
+)
+
+Requirement = Mapping[str, Any] | Callable[[Capabilities], bool] | str | Sequence[str] | None
+_STATUSES: Final = ("active", "paused", "stopped")
+
+
+def attach(id: str) -> tuple[Box, Woken]:  # noqa: A002
+    """A machine by its id, awake."""
+    found = estate()
+    record, how = found.wake(id)
+    return Box(found, record), how
+
+
+def create(
+    *, require: Requirement = None, base_url: str | None = None, api_key: str | None = None, **options: Any
+) -> Box:
+    """A new machine. Nothing is left when it raises."""
+    refuse_remote(base_url, api_key)
+    found = estate()
+    record = record_of(found, **options)
+    required(require, found, record.driver)
+    return Box(found, found.create(record))
+
+
+def capabilities(found: Estate, driver: str | None = None) -> Capabilities:
+    """What a driver gives here."""
+    chosen = found.drivers.get(driver or "namespace")
+    if chosen is None:
+        raise ValidationError(f"`driver` must be one of {', '.join(found.drivers)}, not {driver!r}")
+    return chosen.probe(found.root)
+
+
+def required(require: Requirement, found: Estate, driver: str) -> None:
+    """Raises `CapabilityError` when this host does not give what is required; what is not known counts as missing."""
+    if require is None:
+        return
+    has = capabilities(found, driver)
+    if callable(require):
+        if not require(has):
+            raise CapabilityError("this host does not give what `require` asks for")
+        return
+    if isinstance(require, str):
+        require = (require,)
+    wanted = dict(require) if isinstance(require, Mapping) else dict.fromkeys(require, True)
+    missing = tuple(name for name, value in wanted.items() if not _gives(has, name, value))
+    if missing:
+        raise CapabilityError(f"this host does not give: {', '.join(missing)}", missing=missing)
+
+
+def _gives(has: Capabilities, name: str, value: Any) -> bool:
+    data: Any = has.as_dict()
+    for part in name.split("."):
+        if not isinstance(data, Mapping) or part not in data:
+            raise ValidationError(
+                f"`require` has {name!r}, which is no capability", hint="see `gloveport.Capabilities`"
+            )
+        data = data[part]  # pyright: ignore[reportUnknownVariableType]
+    if value is True:
+        return data is True or (isinstance(data, str) and data not in ("none", ""))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return data in value
+    return data == value
+
+
+def find(
+    *,
+    metadata: Mapping[str, str] | None = None,
+    status: str | Sequence[str] | None = None,
+    owner: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[SandboxInfo]:
+    """Machines of this user on this host, the oldest first."""
+    wanted = (status,) if isinstance(status, str) else tuple(status) if status is not None else _STATUSES
+    unknown = set(wanted) - set(_STATUSES)
+    if unknown or not wanted:
+        raise ValidationError(
+            f"`status` must be some of {', '.join(_STATUSES)}, not {', '.join(sorted(unknown)) or 'none'}"
+        )
+    if (limit is not None and limit < 0) or offset < 0:
+        raise ValidationError("`limit` and `offset` must not be negative")
+    found, told = estate(), list[SandboxInfo]()
+    for record in found.registry.find():
+        if record.pool is not None or record.host != found.host:
+            continue
+        if owner is not None and record.owner != owner:
+            continue
+        if any(record.metadata.get(name) != value for name, value in (metadata or {}).items()):
+            continue
+        seen = found.seen(record)
+        if seen.condition == "absent":
+            continue
+        info = info_of(record, seen)
+        if info.status in wanted:
+            told.append(info)
+    return told[offset : None if limit is None else offset + limit]
+
+
+def kill(id: str) -> bool:  # noqa: A002
+    """Delete a machine. Gives whether there was one; to delete it again is no error."""
+    try:
+        return estate().kill(id)
+    except SandboxNotFoundError:
+        return False
+
+
+def update(found: Estate, id: str, **changes: Any) -> Record:  # noqa: A002
+    """Change settings; does not wake it."""
+    return found.update(id, **checked_changes(**changes))
+
+
+def pause_now(box: Box, timeout: float) -> None:
+    """Pause it and let go of what is idle: a connection would only be closed by the machine."""
+    checked_seconds("timeout", timeout)
+    box.estate.pause(box.id, timeout=timeout)
+    box.channel.drop()

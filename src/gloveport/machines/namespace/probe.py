@@ -1,0 +1,119 @@
+"""What machines have on this host, found by making a small one and trying it. Kept until the host is started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import GloveportError
+from ..channel import Channel
+from ..driver import Capabilities, LimitKinds
+from ..exec import ExecRequest, Follower
+from ..home import boot_id
+from ..images.host import host_image
+from ..locks import transition
+from ..result import CommandResult
+from ..spec import BoxSpec, Limits
+from ..trees import remove_tree
+
+if TYPE_CHECKING:
+    from .driver import NamespaceDriver
+
+__all__ = ("probe",)
+
+_FILE: Final = "capabilities.json"
+_VERSION: Final = 1
+_LIMITS: Final = Limits(memory_mb=64, pids=24, cpus=0.9, disk_mb=64, open_files=256)
+_HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
+"""`tail` keeps a line that does not end."""
+_MANY: Final = "i=0; while [ $i -lt 60 ]; do sleep 1 & i=$((i+1)); done; echo all"
+_OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
+
+
+def probe(driver: NamespaceDriver, root: Path) -> Capabilities:
+    """As it was found before in this boot by this user with this program, or found now."""
+    try:
+        key = _key()
+        kept = json.loads((root / _FILE).read_text("utf-8"))
+        if kept["key"] == key:
+            found = kept["capabilities"]
+            return Capabilities(**{**found, "limits": LimitKinds(**found["limits"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    except GloveportError as error:
+        return Capabilities(driver="namespace", isolation="none", problem=str(error))
+    measured = _measure(driver, root)
+    if measured.isolation != "none":  # what is missing now may be there soon: that is looked for again
+        fresh = root / f".{_FILE}-{secrets.token_hex(4)}"
+        fresh.write_text(json.dumps({"key": _key(), "capabilities": measured.as_dict()}), "utf-8")
+        fresh.replace(root / _FILE)
+    return measured
+
+
+def _key() -> list[Any]:
+    from .driver import program
+
+    info = program().stat()
+    return [_VERSION, boot_id(), os.geteuid(), info.st_size, info.st_mtime_ns]
+
+
+def _measure(driver: NamespaceDriver, root: Path) -> Capabilities:
+    id = f"probe-{secrets.token_hex(8)}"  # noqa: A001
+    folder = root / "boxes" / id
+    with transition(root, id):
+        folder.mkdir(mode=0o700)
+        try:
+            return _try(driver, folder, root)
+        except (GloveportError, OSError) as error:
+            return Capabilities(driver="namespace", isolation="none", problem=str(error))
+        finally:
+            driver.kill(folder, "probe")
+            driver.release(folder)
+            remove_tree(folder)
+
+
+def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
+    from .driver import Supervised
+
+    spec = BoxSpec(id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False)
+    spec = driver.prepare(folder, spec)
+    driver.start(folder, spec)
+    channel = Channel(folder, "agent.sock", Supervised(folder))
+    try:
+
+        def run(shell: str, user: str | None = None) -> CommandResult:
+            request = ExecRequest(shell=shell, user=user, timeout_ms=20_000)
+            return channel.run(lambda: Follower(limit=65536).run(request))
+
+        run("true")
+        can = driver.groups.can
+        limits = LimitKinds(
+            memory="none"
+            if run(_HUNGRY).stdout.strip() == "100000000"
+            else "total"
+            if "memory" in can
+            else "per_process",
+            pids="none" if "all" in run(_MANY).stdout else "hard",
+            cpu="quota" if "cpu" in can else "none",
+        )
+        root_user = run(_OWNER, "0").ok if spec.privileged else False
+        channel.drop()
+        driver.freeze(folder)
+        paused = driver.look(folder).condition == "paused"
+        driver.thaw(folder)
+        awake = run("true").ok
+    finally:
+        channel.drop()
+    return Capabilities(
+        driver="namespace",
+        isolation="namespace",
+        memory_pause="ram" if paused and awake else "none",
+        fork="files",
+        fork_files="copy",
+        limits=limits,
+        root_user=root_user,
+        freezer="cgroup" if "freeze" in can else "signals",
+    )

@@ -1,0 +1,80 @@
+"""Machines in a state directory of the tests, and what they must not leave behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gloveport import Sandbox
+from gloveport.machines.estate import estate
+
+
+def boxes_alive(root):
+    """Processes of the program of machines that belong to this state directory."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = Path(entry.path, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"\0run\0" in line and os.fsencode(root) in line:
+            found.append(int(entry.name))
+    return found
+
+
+def groups_left(root, ids):
+    """Control groups of these machines."""
+    from gloveport.machines.namespace.cgroups import find_groups
+
+    return [str(parent / id) for parent in find_groups().parents for id in ids if (parent / id).exists()]
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory):
+    root = tmp_path_factory.mktemp("machines") / "state"
+    before = os.environ.get("GLOVEPORT_STATE")
+    os.environ["GLOVEPORT_STATE"] = str(root)
+    if Sandbox.capabilities().isolation == "none":
+        pytest.skip(f"no machines here: {Sandbox.capabilities().problem}")
+    yield root
+    for record in estate().registry.find():
+        estate().kill(record.id)
+    assert os.listdir(root / "boxes") == []
+    assert boxes_alive(root) == []
+    assert groups_left(root, [record.id for record in estate().registry.find(ended=True)]) == []
+    if before is None:
+        del os.environ["GLOVEPORT_STATE"]
+    else:
+        os.environ["GLOVEPORT_STATE"] = before
+
+
+@pytest.fixture(autouse=True)
+def in_state(state):
+    """Every test of this folder uses that directory, and leaves no machine that it did not get from a fixture."""
+    return state
+
+
+@pytest.fixture(scope="module")
+def shared(state):
+    """One machine for a module: for tests that leave it as it was."""
+    with Sandbox.create("shared") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def sandbox(state):
+    with Sandbox.create("one") as sandbox:
+        yield sandbox
+
+
+def eventually(check, seconds=10.0):
+    """Until it holds."""
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.01)
