@@ -20,7 +20,7 @@ int umount2(const char *, int);
 
 enum { DETACH = 2, OPTIONS_MAX = 4096, WALK = O_PATH | O_DIRECTORY | O_CLOEXEC };
 
-static int lowers[SPEC_LIST], binds[SPEC_LIST], upper = -1, work = -1;
+static int lowers[SPEC_LIST], binds[SPEC_LIST], upper = -1, work = -1, own = -1;
 
 static const char *const DEVICES[] = {"null", "zero", "full", "random", "urandom", "tty"};
 static int devices[sizeof DEVICES / sizeof *DEVICES];
@@ -49,7 +49,6 @@ bool rootfs_open(struct box *box, const char **stage) {
         snprintf(path, sizeof path, "/dev/%s", DEVICES[i]);
         if ((devices[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)) < 0) return false;
     }
-    if (s->tmpfs_bytes) return true;
     *stage = "upper";
     /* By the path that /proc gives: a descriptor from before the new mount namespace belongs to the old one. */
     char here[64];
@@ -58,14 +57,14 @@ bool rootfs_open(struct box *box, const char **stage) {
     ssize_t size = readlink(here, path, sizeof path - 16);
     if (size <= 0 || size >= (ssize_t)sizeof path - 16) return false;
     path[size] = 0;
-    int dir = open(path, WALK);
+    own = open(path, WALK);
     struct stat was, is;
-    if (dir < 0 || fstat(box->dir, &was) || fstat(dir, &is)) return false;
+    if (own < 0 || fstat(box->dir, &was) || fstat(own, &is)) return false;
     errno = ESTALE;
     if (was.st_ino != is.st_ino || was.st_dev != is.st_dev) return false;
-    upper = openat(dir, "upper", WALK | O_NOFOLLOW);
-    work = openat(dir, "work", WALK | O_NOFOLLOW);
-    close(dir);
+    if (s->tmpfs_bytes) return true;
+    upper = openat(own, "upper", WALK | O_NOFOLLOW);
+    work = openat(own, "work", WALK | O_NOFOLLOW);
     return upper >= 0 && work >= 0;
 }
 
@@ -147,14 +146,13 @@ static bool attach_closing(int tree, int at) {
     return ok;
 }
 
-/* A small file system to stand on: a place for the overlay's mount, and its upper layer when that is to be in memory. */
+/* A small file system to stand on: a place for the overlay's mount, and its upper layer when that is to be in memory. It lies over
+ * the box's own directory, never over "/": it would be what is taken away after the change of roots, and the host would stay. */
 static bool stand(const struct spec *s) {
     int64_t bytes = s->tmpfs_bytes ? s->tmpfs_bytes : 1 << 16, inodes = s->tmpfs_inodes ? s->tmpfs_inodes : 64;
     int tree = new_tmpfs(bytes, inodes, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (tree < 0) return false;
-    int host = open("/", WALK);
-    bool ok = host >= 0 && !fchdir(tree) && attach(tree, host);
-    if (host >= 0) close(host);
+    bool ok = attach(tree, own) && !fchdir(tree);
     close(tree);
     ok = ok && place("root", 0755);
     return ok && (!s->tmpfs_bytes || (place("upper", 0755) && place("work", 0755)));
@@ -284,6 +282,24 @@ static bool make_tmpfs(const struct spec *s) {
     return run || attach_closing(new_tmpfs(16 << 20, 8192, 0755, flags), place_in_root("run", 0755));
 }
 
+/* Nothing lies over the new root or beside it: ".." stays, and every mount that can be seen is one of ours. */
+static bool alone(void) {
+    static const char *const wanted[] = {"/", "/.."};
+    struct statx found[2];
+    for (int i = 0; i < 2; i++)
+        if (statx(AT_FDCWD, wanted[i], 0, STATX_INO | STATX_MNT_ID, &found[i])) return false;
+    errno = EXDEV;
+    return found[0].stx_mnt_id == found[1].stx_mnt_id && found[0].stx_ino == found[1].stx_ino;
+}
+
+/* Whether nothing lies over the root: `/..` would lead there, out of the box. */
+static bool is_the_top(void) {
+    struct stat root, above;
+    if (stat("/", &root) || stat("/..", &above)) return false;
+    errno = EXDEV;
+    return root.st_dev == above.st_dev && root.st_ino == above.st_ino;
+}
+
 bool rootfs_make(struct box *box, const char **stage) {
     const struct spec *s = &box->spec;
     *stage = "stand";
@@ -299,5 +315,5 @@ bool rootfs_make(struct box *box, const char **stage) {
     if (!make_tmpfs(s)) return false;
     *stage = "pivot";
     /* The old root comes to lie over the new one, and goes with everything that was mounted in it. */
-    return !syscall(SYS_pivot_root, ".", ".") && !umount2(".", DETACH) && !chdir("/");
+    return !syscall(SYS_pivot_root, ".", ".") && !umount2(".", DETACH) && !chdir("/") && alone();
 }
