@@ -16,6 +16,7 @@ SOURCES = cache.ROOT / "native" / "box"
 ARCHITECTURES = ("x86_64", "aarch64")
 FLAGS = (
     *("-std=c11", "-Os", "-D_GNU_SOURCE", "-DNDEBUG", "-g0", "-fno-sanitize=all", "-ffunction-sections", "-fdata-sections"),
+    *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
     *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wvla", "-Werror", "-fstack-protector-strong", "-ffile-prefix-map={sources}=box"),
 )
 LINK = ("-static", "-s", "-Wl,--gc-sections", "-Wl,-z,noexecstack")

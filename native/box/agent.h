@@ -44,7 +44,7 @@ struct connection {
     pid_t worker; /* a file operation has the socket */
     struct process *follows;
     uint64_t out_offset, err_offset;
-    bool closing, stalled, parsing;
+    bool closing, stalled, parsing, worker_counts;
     struct dial *dial;
 };
 

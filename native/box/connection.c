@@ -155,8 +155,9 @@ static void start_worker(struct connection *c, uint8_t kind, const struct fields
         return;
     }
     c->worker = pid;
+    c->worker_counts = kind != K_WATCH; /* who only looks keeps no box awake */
     if (kind == K_WRITE || kind == K_TAR_IN) c->in_size = consumed; /* the rest is data, and the child's */
-    agent_busy(1);
+    if (c->worker_counts) agent_busy(1);
     source_watch(&c->source, 0);
 }
 
@@ -164,7 +165,7 @@ void connection_worker_ended(pid_t pid, int status) {
     for (struct connection *c = agent.connections; c; c = c->next) {
         if (c->worker != pid) continue;
         c->worker = 0;
-        agent_busy(-1);
+        if (c->worker_counts) agent_busy(-1);
         if (!WIFEXITED(status) || WEXITSTATUS(status)) {
             connection_close(c);
             return;

@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent.h"
+
+enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE, which is not in every C library */
 
 static int client = -1;
 static const uint8_t *early; /* of the stream, came with the request */
@@ -288,13 +291,79 @@ static bool do_realpath(const char *path, const struct fields *fields) {
     return true;
 }
 
+static const char *target_of(const struct fields *fields) {
+    const char *to = wire_text(fields, T_TO);
+    errno = EINVAL;
+    return to && *to ? to : NULL;
+}
+
+static bool do_move(const char *path, const struct fields *fields) {
+    const char *to = target_of(fields);
+    struct stat info;
+    if (!to || to[0] != '/') return false;
+    if (syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, to, wire_number(fields, T_REPLACE, 0) ? 0 : NO_REPLACE)) {
+        if (errno != EXDEV) return false;
+        /* Between file systems, or a folder of a lower layer (overlayfs without redirect_dir): a copy, then the old one goes. */
+        bool exists = !lstat(to, &info);
+        errno = EEXIST;
+        if (exists && (!wire_number(fields, T_REPLACE, 0) || !tree_remove(to))) return false;
+        if (!tree_copy(path, to) || !tree_remove(path)) return false;
+    }
+    answer_ok(-1);
+    return true;
+}
+
+static bool do_copy(const char *path, const struct fields *fields) {
+    char from[PATH_ROOM], into[PATH_ROOM];
+    const char *to = target_of(fields);
+    if (!to || to[0] != '/' || !path_resolve(path, from) || !path_resolve(to, into)) return false;
+    errno = EINVAL;
+    if (path_above(from, into)) return false; /* it would copy itself for ever */
+    if (!tree_copy(path, to)) return false;
+    answer_ok(-1);
+    return true;
+}
+
+static bool do_symlink(const char *path, const struct fields *fields) {
+    const char *to = target_of(fields);
+    if (!to || symlink(to, path)) return false;
+    answer_ok(-1);
+    return true;
+}
+
+static bool do_chmod(const char *path, const struct fields *fields) {
+    if (chmod(path, (mode_t)wire_number(fields, T_MODE, 0644) & 07777)) return false;
+    answer_ok(-1);
+    return true;
+}
+
+static bool do_glob(const char *path, const struct fields *fields) {
+    const char *pattern = wire_text(fields, T_PATTERN);
+    errno = EINVAL;
+    if (!pattern || !*pattern || *pattern == '/' || !tree_glob(path, pattern)) return false;
+    answer_done(-1);
+    return true;
+}
+
+static bool do_watch(const char *path, const struct fields *fields) { return watch_run(client, path, wire_flag(fields, T_RECURSIVE)); }
+
+static bool do_tar_out(const char *path, const struct fields *fields) {
+    (void)fields;
+    return tar_pack(path);
+}
+
+static bool do_tar_in(const char *path, const struct fields *fields) {
+    (void)fields;
+    return tar_unpack(path);
+}
+
 static const struct {
     uint8_t kind;
-    bool streams;
     bool (*run)(const char *path, const struct fields *fields);
 } OPERATIONS[] = {
-    {K_READ, false, do_read},     {K_WRITE, true, do_write},   {K_STAT, false, do_stat},         {K_LISTDIR, false, do_list},
-    {K_MKDIR, false, do_mkdir},   {K_REMOVE, false, do_remove}, {K_REALPATH, false, do_realpath},
+    {K_READ, do_read},     {K_WRITE, do_write},     {K_STAT, do_stat},       {K_LISTDIR, do_list}, {K_MKDIR, do_mkdir},
+    {K_REMOVE, do_remove}, {K_MOVE, do_move},       {K_CHMOD, do_chmod},     {K_GLOB, do_glob},    {K_WATCH, do_watch},
+    {K_COPY, do_copy},     {K_SYMLINK, do_symlink}, {K_REALPATH, do_realpath}, {K_TAR_OUT, do_tar_out}, {K_TAR_IN, do_tar_in},
 };
 
 bool files_known(uint8_t kind) {

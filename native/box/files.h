@@ -34,5 +34,13 @@ bool path_above(const char *path, const char *inner);
 bool tree_remove(const char *path);
 bool tree_list(const char *path, int64_t depth);
 bool tree_copy(const char *from, const char *to);
+bool tree_glob(const char *path, const char *pattern);
+
+/* tar.c: they answer themselves when they succeed. */
+bool tar_pack(const char *path);
+bool tar_unpack(const char *path);
+
+/* watch.c */
+bool watch_run(int client, const char *path, bool recursive);
 
 #endif

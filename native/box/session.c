@@ -21,10 +21,12 @@ static bool look(const char *name, struct seen *into) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%.16s/stat", name);
     if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return false;
-    char *end = strrchr(text, ')'), state;
-    int parent, group, session;
-    if (!end || sscanf(end + 1, " %c %d %d %d", &state, &parent, &group, &session) != 4 || state == 'Z' || state == 'X') return false;
-    *into = (struct seen){atoi(name), parent, session, false};
+    char *at = strrchr(text, ')'); /* the name may have anything in it */
+    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') return false;
+    long parent = strtol(at + 3, &at, 10), session;
+    strtol(at, &at, 10); /* the group */
+    session = strtol(at, &at, 10);
+    *into = (struct seen){atoi(name), (pid_t)parent, (pid_t)session, false};
     return true;
 }
 

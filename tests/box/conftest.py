@@ -1,0 +1,80 @@
+"""Boxes of root (where the tests run as root) and of an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buildsteps import box
+from tests.box.client import Connection
+from tests.box.places import UID_BASE, Place, skeleton
+
+ORDINARY = 54321  # an id that nothing else has: boxes of it count against its own limits
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    if sys.platform != "linux":
+        pytest.skip("machines need Linux")
+    made = box.build()
+    if made is None:
+        pytest.skip("no program of machines for this processor")
+    return made
+
+
+def _place(program: Path, kind: str) -> Iterator[Place]:
+    if kind == "user" and os.geteuid() != 0:
+        pytest.skip("the tests run as an ordinary user already")
+    uid = ORDINARY if kind == "user" else os.geteuid()
+    root = Path(tempfile.mkdtemp(prefix="box-"))
+    try:
+        copy = root / "box"  # an ordinary user cannot reach into the home of root
+        shutil.copy(program, copy)
+        copy.chmod(0o755)
+        switch = ("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups") if kind == "user" else ()
+        place = Place(root, copy, uid=uid, prefix=switch)
+        skeleton(place.layer, base=UID_BASE if uid == 0 else None)
+        if kind == "user":
+            subprocess.run(["chown", "-hR", f"{uid}:{uid}", str(root)], check=True)
+        yield place
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", params=["root", "user"])
+def place(request: pytest.FixtureRequest, program: Path) -> Iterator[Place]:
+    """Whose boxes; every test runs with both."""
+    yield from _place(program, request.param)
+
+
+@pytest.fixture(scope="session")
+def shared(place: Place) -> Iterator[Path]:
+    """One box for the tests that leave nothing behind in it."""
+    with place.box() as folder:
+        yield folder
+
+
+@pytest.fixture
+def connection(shared: Path) -> Iterator[Connection]:
+    with Connection(shared) as client:
+        yield client
+
+
+@pytest.fixture
+def fresh(place: Place) -> Iterator[Callable[..., Path]]:
+    """Makes boxes that end with the test."""
+    with ExitStack() as stack:
+        yield lambda **keys: stack.enter_context(place.box(**keys))
+
+
+def connect(folder: Path, **options: Any) -> Connection:
+    return Connection(folder, **options)
