@@ -135,6 +135,10 @@ class Channel:
         for sock in idle:
             sock.close()
 
+    def __del__(self) -> None:
+        for sock in getattr(self, "_idle", ()):
+            sock.close()  # after a fork, too: that closes only the copy
+
     def ready(self) -> bool:
         """Whether an open connection is at hand, so that the machine was alive and awake a moment ago."""
         return self._owner == os.getpid() and any(map(_usable, self._idle))
