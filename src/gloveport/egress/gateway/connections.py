@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from ...errors import EgressDeniedError, HttpFetchError
-from ..dialing import connect_async
+from ..connecting import connect_async
 from ..evaluator import Destination
 from . import heads
 from .limits import GatewayLimits
@@ -128,9 +128,12 @@ class Connections:
         return None
 
     async def _join(self, sock: socket.socket, upstream: socket.socket) -> None:
-        for end in (sock, upstream):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        splice = Splice(sock, upstream, self._carried)
+        await self._spliced(Splice(sock, upstream, self._carried))
+
+    async def _spliced(self, splice: Splice) -> None:
+        for end in splice.sockets:
+            if end.family != socket.AF_UNIX and end.fileno() >= 0:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._splices.add(splice)
         try:
             before = -1
