@@ -82,6 +82,7 @@ class Box:
         self.plan = BoxPlan(name, rules=network_rules(network), **plan)
         self.write()
         self.fds, self.guest, self.channel, self.errors = [], None, None, []
+        self.hung_up = 0
         self.closed = threading.Event()
         if namespace:
             self._start(watched)
@@ -122,20 +123,18 @@ class Box:
         self.fds = list(struct.unpack(f"{len(ancillary[0][2]) // 4}i", ancillary[0][2]))
 
     def attach(self):
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self.channel is not None:
+            self.channel.close()
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = [theirs.fileno(), *self.fds]
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(given)}i", *given))]
-        for _ in range(100):
-            try:
-                with theirs, self.world.client.connect() as sock:
+        with theirs:
+            for _ in range(100):
+                with contextlib.suppress(FileNotFoundError, ConnectionError), self.world.client.connect() as sock:
                     sock.sendmsg([Path(self.folder, PLAN_FILE).read_bytes()], rights)
-                break
-            except (FileNotFoundError, ConnectionError):
-                theirs = socket.socket(fileno=os.dup(given[0])) if theirs.fileno() < 0 else theirs
+                    break
                 subprocess.run(self.world.command, check=True)
-        packet = ours.recv(1 << 16)
-        self.answer = json.loads(packet) if packet else {"error": "it hung up"}
-        self.channel = ours
+        self.answer = json.loads(self.channel.recv(1 << 16) or b'{"error": "it hung up"}')
 
     def _supervise(self):
         """Attaches again whenever the gateway is gone."""
@@ -143,6 +142,7 @@ class Box:
             with contextlib.suppress(OSError):
                 if self.channel.recv(4096):
                     continue
+                self.hung_up += 1
             if self.closed.is_set():
                 return
             try:

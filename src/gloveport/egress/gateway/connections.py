@@ -96,6 +96,14 @@ class Connections:
 
     async def _head(self, sock: socket.socket, destination: Destination) -> bytes | None:
         """The first bytes of a connection, once they have named the destination; `None` if they never do, or name another."""
+        try:
+            return await self._begun(sock, destination)
+        except heads.Misread as error:
+            self.policy.refused(destination, f"the connection to {destination} {error}")
+            return None
+
+    async def _begun(self, sock: socket.socket, destination: Destination) -> bytes | None:
+        """The same; `None` if there is nothing to read any more. Raises `Misread` for what names nobody, or another."""
         data = b""
         loop = asyncio.get_running_loop()
         try:
@@ -108,10 +116,8 @@ class Connections:
                         return None
                     data += more
             _check_name(said[0], destination)
-        except (heads.Misread, TimeoutError) as error:
-            what = str(error) or "did not say in time whom it is for"
-            self.policy.refused(destination, f"the connection to {destination} {what}")
-            return None
+        except TimeoutError:
+            raise heads.Misread("did not say in time whom it is for") from None
         except OSError:
             return None
         return data

@@ -63,6 +63,7 @@ class Box:
         if plan.rules != self._rules:
             self.policy.replace(plan.rules or NO_RULES)
             self._rules = plan.rules
+            self.connections.recheck()
             if self._network is not None:
                 self._network.open_rules()
         self.connections.interception.load(read_secrets(self.folder))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from typing import Final
+from typing import Any, Final
 
 from ....errors import EgressDeniedError, GloveportError, HttpFetchError
 from ...connecting import connect_async
@@ -48,6 +48,13 @@ class BoxConnections(Connections):
         super().__init__(policy, limits)
         self.journal = journal
         self.interception = Interception()
+        self._serving: dict[asyncio.Task[Any], Destination] = {}
+
+    def recheck(self) -> None:
+        """Ends the connections that the rules, which are others now, do not allow any more."""
+        for task, destination in list(self._serving.items()):
+            if not self.policy.known(destination.host, destination.port):
+                task.cancel()
 
     # ── what never becomes one ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -110,12 +117,21 @@ class BoxConnections(Connections):
 
     async def serve(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> None:
         """Carries a connection whose destination the rules have let pass."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = destination
+        try:
+            await self._carry(sock, destination, row)
+        finally:
+            self._serving.pop(task, None)
+
+    async def _carry(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> None:
         if destination.scheme == "http":
             await self._http(sock, destination, row)
             return
         head = b""
         if destination.scheme == "https":
-            begun = await self._begun(sock, destination, row)
+            begun = await self._named(sock, destination, row)
             if begun is None:
                 if row.reason:
                     await say(sock, _ACCESS_DENIED)
@@ -128,14 +144,17 @@ class BoxConnections(Connections):
         if upstream is not None:
             await self.carried(sock, upstream, head, row)
 
-    async def _begun(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> bytes | None:
-        """The head of a connection whose name is right; else `None`, and the row says why."""
-        before = self.policy.why(destination.host, destination.port)
-        head = await self._head(sock, destination)
-        why = self._why(destination)
-        if head is None and why and why != before:
-            row.verdict, row.reason = "blocked", why
-        return head
+    async def _named(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> bytes | None:
+        """The head of a connection whose name is right; else `None`, and if it was wrong the row says why."""
+        try:
+            return await self._begun(sock, destination)
+        except heads.Misread as error:
+            self._misread(destination, error, row)
+            return None
+
+    def _misread(self, destination: Destination, error: heads.Misread, row: NetworkLogRow) -> None:
+        self.policy.refused(destination, f"the connection to {destination} {error}")
+        row.verdict, row.reason = "blocked", self._why(destination)
 
     async def reach(self, destination: Destination, row: NetworkLogRow) -> socket.socket | None:
         """A connection there; `None` if there is none, and then the row says why."""
@@ -173,7 +192,7 @@ class BoxConnections(Connections):
         try:
             await asyncio.get_running_loop().sock_sendall(sock, answer)
             if destination.scheme == "https":
-                head = await self._begun(sock, destination, row)
+                head = await self._named(sock, destination, row)
         except BaseException:
             reset(upstream)
             raise
@@ -206,7 +225,7 @@ class BoxConnections(Connections):
     # ── plain HTTP: one request for each connection, whose method and path the rules see ─────────────────────────────
 
     async def _http(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> None:
-        data = await self._begun(sock, destination, row)
+        data = await self._named(sock, destination, row)
         if data is None:
             if row.reason:
                 await say(sock, answer("403 Forbidden", row.reason))
@@ -219,8 +238,7 @@ class BoxConnections(Connections):
             if request.upgrades and request.rest:
                 raise heads.Misread("goes on before its upgrade was granted")
         except heads.Misread as error:
-            self.policy.refused(destination, f"the connection to {destination} {error}")
-            row.verdict, row.reason = "blocked", self._why(destination)
+            self._misread(destination, error, row)
             await say(sock, answer("400 Bad Request", row.reason))
             return
         await self.requested(sock, destination, request, row)
