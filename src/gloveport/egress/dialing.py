@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import time
 from typing import Final
 
 from ..errors import HttpFetchError

@@ -55,12 +55,8 @@ def test_it_is_nobodys_child_and_has_nothing_of_whoever_started_it(state):
     secret = os.open("/etc/passwd", os.O_RDONLY)
     os.set_inheritable(secret, True)
     try:
-        code = (
-            "import subprocess, sys, os; os.environ['SOME_KEY'] = 'hush'; subprocess.run(sys.argv[1:], close_fds=False, check=True)"
-        )
-        subprocess.run(
-            [sys.executable, "-c", code, *daemon_command(str(folder), idle=30)], check=True, close_fds=False
-        )
+        code = "import subprocess, sys, os; os.environ['SOME_KEY'] = 'hush'; subprocess.run(sys.argv[1:], close_fds=False, check=True)"
+        subprocess.run([sys.executable, "-c", code, *daemon_command(str(folder), idle=30)], check=True, close_fds=False)
     finally:
         os.close(secret)
     pid = client.ask(Command("status")).pid
@@ -109,14 +105,18 @@ def test_other_users_are_not_heard(state):
         "try: s.send(b'{\"do\":\"status\"}'); print(len(s.recv(100)) > 0)\nexcept OSError: print('not heard')"
     )
     ask = [sys.executable, "-I", "-c", code, str(folder / "gateway.sock")]
-    other = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", *ask[1:]], capture_output=True, text=True)
+    other = subprocess.run(
+        ["setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", *ask[1:]], capture_output=True, text=True
+    )
     if other.returncode:
         pytest.skip(other.stderr)
     assert other.stdout.strip() in ("not heard", "False")
     assert subprocess.run(ask, capture_output=True, text=True).stdout.strip() == "True"
 
 
-@pytest.mark.parametrize("packet", [b"x", b"[]", b'{"do":"fly"}', b'{"do":"load","box":"../x"}', b'{"do":"why","box":"A"}'])
+@pytest.mark.parametrize(
+    "packet", [b"x", b"[]", b'{"do":"fly"}', b'{"do":"load","box":"../x"}', b'{"do":"why","box":"A"}']
+)
 def test_nonsense_is_answered(state, packet):
     client, _ = state
     client.start()

@@ -110,7 +110,10 @@ def test_names_keep_their_addresses_when_the_gateway_dies(box):
     box.world.kill()
     assert b.python(look.format("third.test"))[1] == "198.18.0.3\n"
     assert b.python(look.format("other.test"))[1] == second
-    code = "import socket; s = socket.create_connection(('198.18.0.1', 80), 10); s.sendall(b'GET / HTTP/1.1\\r\\nHost: open.test\\r\\n\\r\\n'); print(s.recv(99))"
+    code = (
+        "import socket; s = socket.create_connection(('198.18.0.1', 80), 10)\n"
+        "s.sendall(b'GET / HTTP/1.1\\r\\nHost: open.test\\r\\n\\r\\n'); print(s.recv(99))"
+    )
     assert b"200 OK" in b.python(code)[1].encode()
     assert {address for address, _ in box.world.reached()} == {OPEN}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import importlib
 import os
 import resource
 import signal
@@ -20,7 +21,7 @@ from typing import Final
 # TLS is 5 MiB, which asyncio would take for something that the gateway does without it, if at all (`boxes.streams`).
 if "ssl" not in sys.modules:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # pyright: ignore[reportArgumentType]
-    import asyncio  # noqa: F401
+    importlib.import_module("asyncio")
 
     del sys.modules["ssl"]
 

@@ -33,9 +33,8 @@ class Names:
         """What stands for `name` (in the spelling of `policy.host_name`); `None` when there are too many names."""
         known = self._addresses.get(name)
         if known is None and len(self._addresses) < self._most:
-            if self._file is not None:
-                if not self._kept(self._file, name.encode("ascii") + b"\n"):
-                    return None
+            if self._file is not None and not self._kept(self._file, name.encode("ascii") + b"\n"):
+                return None
             known = self._add(name)
         return known
 

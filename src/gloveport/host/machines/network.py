@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ...policy import NetworkRule, NetworkRules
 
@@ -39,7 +39,9 @@ class NetworkConfig:
         if allow is None and not refuses_all:
             allowed = [_EVERYTHING]
         denied = [_rule(text) for text in deny or () if text not in _ALL_ADDRESSES]
-        return NetworkRules(allow=tuple(allowed), deny=tuple(denied), private=tuple(_texts("private", self.private) or ()))
+        return NetworkRules(
+            allow=tuple(allowed), deny=tuple(denied), private=tuple(_texts("private", self.private) or ())
+        )
 
 
 Network = NetworkRules | NetworkConfig | Mapping[str, Any] | Sequence[NetworkRule | str] | str | None
@@ -73,14 +75,16 @@ def _read(network: Network) -> NetworkRules | None:
     if isinstance(network, str):
         if network == "internet":
             return NetworkRules(allow=(_EVERYTHING,))
-        raise ValueError(f"`network` is \"internet\", None or a list of rules, not the text {network!r}: write [{network!r}]")
+        raise ValueError(
+            f'`network` is "internet", None or a list of rules, not the text {network!r}: write [{network!r}]'
+        )
     if isinstance(network, Mapping):
         unknown = sorted(set(network) - set(_KEYS))
         if unknown:
             raise ValueError(f"`network` has the unknown key {unknown[0]!r}: it takes {', '.join(_KEYS)}")
-        return NetworkConfig(**cast("dict[str, Any]", dict(network))).rules()
+        return NetworkConfig(**dict(network)).rules()
     if isinstance(network, bool) or not isinstance(network, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"`network` is \"internet\", None, a list of rules or `NetworkRules`, not {network!r}")
+        raise TypeError(f'`network` is "internet", None, a list of rules or `NetworkRules`, not {network!r}')
     return NetworkRules(allow=tuple(network))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

@@ -32,7 +32,16 @@ __all__ = ("Opened", "Searched")
 
 _MAX_HEAD: Final = 64 * 1024
 _ASKED_HOP: Final = frozenset(
-    {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "te", "trailer", "upgrade", "accept-encoding"}
+    {
+        "connection",
+        "proxy-connection",
+        "proxy-authorization",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "accept-encoding",
+    }
 )
 _ANSWERED_HOP: Final = frozenset({"connection", "proxy-connection", "keep-alive", "trailer", "upgrade", "alt-svc"})
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::([0-9]{1,5}))?")
@@ -54,7 +63,9 @@ class Searched:
         """What may go on now. Raises `RepeatedSecretError`."""
         whole = self._held + data
         if any(needle in whole for needle in self._needles):
-            raise RepeatedSecretError("blocked by policy: the answer repeats a secret of this sandbox, and is withheld.")
+            raise RepeatedSecretError(
+                "blocked by policy: the answer repeats a secret of this sandbox, and is withheld."
+            )
         kept = self._open_end(whole)
         self._held = whole[len(whole) - kept :]
         return whole[: len(whole) - kept]
@@ -88,7 +99,12 @@ class Opened:
         self._authorities: ssl.SSLContext | None = None
 
     async def serve(
-        self, connections: BoxConnections, sock: socket.socket, destination: Destination, head: bytes, row: NetworkLogRow
+        self,
+        connections: BoxConnections,
+        sock: socket.socket,
+        destination: Destination,
+        head: bytes,
+        row: NetworkLogRow,
     ) -> None:
         """Serves one connection to the end."""
         connections.journal.write(row)
@@ -103,7 +119,9 @@ class Opened:
                     await client.handshake()
             except (OSError, TimeoutError) as error:  # `SSLError` is an `OSError`
                 row.verdict = "failed"
-                row.reason = f"TLS with the program failed: {_said(error)}. It has to trust the authority in SSL_CERT_FILE."
+                row.reason = (
+                    f"TLS with the program failed: {_said(error)}. It has to trust the authority in SSL_CERT_FILE."
+                )
                 connections.policy.failed(destination.host, destination.port, row.reason)
                 return
         talk = _Talk(self, connections, client, destination, row)
@@ -283,7 +301,7 @@ class _Talk:
                 raise HttpFetchError(f"{self._destination.host} ended the connection without an answer")
 
     async def _told(self, event: Any) -> None:
-        data = self._guest.send(event)
+        data: bytes | None = self._guest.send(event)
         if data:
             await self._client.send(data)
 

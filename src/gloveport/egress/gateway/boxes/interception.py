@@ -65,7 +65,12 @@ class Interception:
         return self._opened is not None and any(_is_for(secret, destination) for secret in self._secrets)
 
     async def serve(
-        self, connections: BoxConnections, sock: socket.socket, destination: Destination, head: bytes, row: NetworkLogRow
+        self,
+        connections: BoxConnections,
+        sock: socket.socket,
+        destination: Destination,
+        head: bytes,
+        row: NetworkLogRow,
     ) -> None:
         """Serves a connection to such a host, which began with `head`."""
         assert self._opened is not None
@@ -95,7 +100,9 @@ class Interception:
         for text in texts:
             for secret in self._secrets:
                 if secret.placeholder in text:
-                    raise PlaceholderError(secret.name, f"{destination.host}:{destination.port} outside of header fields")
+                    raise PlaceholderError(
+                        secret.name, f"{destination.host}:{destination.port} outside of header fields"
+                    )
 
     @staticmethod
     def fault(error: BaseException) -> tuple[str, bool]:

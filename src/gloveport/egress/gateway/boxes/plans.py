@@ -24,7 +24,7 @@ _ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,56}[a-z0-9])?")
 _T = TypeVar("_T")
 
 
-def BoxLimits() -> GatewayLimits:  # noqa: N802  (reads as the type that it makes)
+def BoxLimits() -> GatewayLimits:
     """Limits of a box's network: as a module's, but for a life of weeks."""
     return GatewayLimits(connections=512, transferred_bytes=1 << 50, names=32768)
 

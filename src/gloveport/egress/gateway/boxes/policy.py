@@ -81,7 +81,9 @@ class BoxPolicy(ConnectionPolicy):
         where = f"{host}:{destination.port}"
         text = f"blocked by policy: {verdict.reason} ({where})"
         if verdict.matched is not None:
-            return f"{text}. Do not try it another way: the rule {verdict.rule!r} of this sandbox's `network` refuses it."
+            return (
+                f"{text}. Do not try it another way: the rule {verdict.rule!r} of this sandbox's `network` refuses it."
+            )
         return f"{text}. Do not try it another way: whoever made this sandbox can allow it with network=[{where!r}]."
 
     def _weighed(self, host: str, port: int) -> bool:
@@ -89,4 +91,6 @@ class BoxPolicy(ConnectionPolicy):
         return any(v.allowed for v in verdicts) and not any(not v.allowed and v.matched for v in verdicts)
 
     def _speaks_http(self, port: int) -> bool:
-        return port == 80 or any(rule.scheme == "http" and port in (rule.ports or ()) for rule in self.evaluator.rules.allow)
+        return port == 80 or any(
+            rule.scheme == "http" and port in (rule.ports or ()) for rule in self.evaluator.rules.allow
+        )

@@ -17,7 +17,9 @@ _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])[ \r]")
 _ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MAX_URL: Final = 8192
-_HOP: Final = frozenset({"connection", "proxy-connection", "proxy-authorization", "keep-alive", "te", "trailer", "upgrade"})
+_HOP: Final = frozenset(
+    {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "te", "trailer", "upgrade"}
+)
 """Fields that belong to one connection, not to the request (RFC 9110, 7.6.1)."""
 
 
