@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 from ..errors import EgressDeniedError, HttpFetchError
 from .urls import Url
 
-__all__ = ("Credentials", "FieldPairs", "check_fields")
+__all__ = ("Credentials", "FieldPairs", "check_fields", "spellings")
 
 FieldPairs = tuple[tuple[str, str], ...]
 SHORTEST: Final = 8
@@ -78,7 +78,7 @@ class Credentials:
                 raise ValueError(f"`credentials` names {url.origin} twice")
             self._by_origin[url.origin] = fields
         values = [text for fields in self._by_origin.values() for _, text in fields]
-        self._needles = tuple({needle for text in (*values, *secret) for needle in _spellings(text)})
+        self._needles = tuple({needle for text in (*values, *secret) for needle in spellings(text)})
         self.longest = max(map(len, self._needles), default=0)
         """Bytes of the longest spelling."""
 
@@ -112,7 +112,7 @@ def _origin(key: str) -> Url:
     return url
 
 
-def _spellings(text: str) -> set[bytes]:
+def spellings(text: str) -> set[bytes]:
     """A header's value and what is secret in it, as they are and as JSON, URLs and base64 have them."""
     plain = {text}
     scheme, space, rest = text.partition(" ")

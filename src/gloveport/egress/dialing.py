@@ -1,4 +1,4 @@
-"""Connections to addresses that passed, and to no other. They carry bytes of any protocol.
+"""Connections to addresses that passed, and to no other, with TLS where it is wanted. They carry bytes of any protocol.
 
 TLS proves the name that was checked, never the address. No proxy of the environment is used: it would resolve the name again.
 """
@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import time
 from typing import Final
 
-from ..errors import HttpFetchError, HttpFetchTimeout
+from ..errors import HttpFetchError
+from .connecting import connect_async, remaining, tcp_socket, unreachable
 from .evaluator import Vetted
 
 __all__ = ("READ_SIZE", "AsyncStream", "BlockingStream", "connect_async", "dial", "dial_async")
@@ -53,14 +53,6 @@ class BlockingStream:
         self._socket.settimeout(remaining(self._deadline))
 
 
-def remaining(deadline: float) -> float:
-    """Seconds until then. Raises `TimeoutError` when it has passed."""
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
-
-
 def dial(vetted: Vetted, deadline: float, context: ssl.SSLContext | None = None) -> BlockingStream:
     """Connect to the first of the addresses that answers; with `context`, speak TLS.
 
@@ -84,7 +76,7 @@ def _connected(vetted: Vetted, deadline: float) -> socket.socket:
         share = remaining(deadline) / (
             len(vetted.addresses) - index
         )  # one that does not answer leaves time for the next
-        connection = _socket(address)
+        connection = tcp_socket(address)
         try:
             connection.settimeout(share)
             connection.connect((address, vetted.destination.port))
@@ -95,17 +87,7 @@ def _connected(vetted: Vetted, deadline: float) -> socket.socket:
             connection.close()
             raise
         return connection
-    raise _unreachable(vetted, deadline)
-
-
-def _socket(address: str) -> socket.socket:
-    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-
-
-def _unreachable(vetted: Vetted, deadline: float) -> HttpFetchError:
-    if time.monotonic() >= deadline:
-        return HttpFetchTimeout(f"{vetted.destination.host} did not accept a connection in time")
-    return HttpFetchError(f"cannot connect to {vetted.destination.host}, port {vetted.destination.port}")
+    raise unreachable(vetted, deadline)
 
 
 def tls_failure(vetted: Vetted, error: ssl.SSLError) -> HttpFetchError:
@@ -152,26 +134,3 @@ async def dial_async(vetted: Vetted, deadline: float, context: ssl.SSLContext | 
         connection.close()
         raise
     return AsyncStream(reader, writer)
-
-
-async def connect_async(vetted: Vetted, deadline: float) -> socket.socket:
-    """A connected socket that does not block, to the first of the addresses that answers.
-
-    Raises `HttpFetchError` if none does, `HttpFetchTimeout` or `TimeoutError` at `deadline` (`time.monotonic`).
-    """
-    loop = asyncio.get_running_loop()
-    for index, address in enumerate(vetted.addresses):
-        share = remaining(deadline) / (len(vetted.addresses) - index)
-        connection = _socket(address)
-        try:
-            connection.setblocking(False)
-            async with asyncio.timeout(share):
-                await loop.sock_connect(connection, (address, vetted.destination.port))
-        except OSError:
-            connection.close()
-            continue
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-    raise _unreachable(vetted, deadline)

@@ -86,13 +86,15 @@ class Evaluator:
 
     Args:
         rules: what is allowed.
-        methods: the HTTP methods of allowing rules that name none.
+        methods: the HTTP methods of allowing rules that name none; `None` for any.
         log_size: how many decisions are kept.
     """
 
-    def __init__(self, rules: NetworkRules, *, methods: Iterable[str] = SAFE_METHODS, log_size: int = 256) -> None:
+    def __init__(
+        self, rules: NetworkRules, *, methods: Iterable[str] | None = SAFE_METHODS, log_size: int = 256
+    ) -> None:
         self.rules = rules
-        self._methods = frozenset(methods)
+        self._methods = None if methods is None else frozenset(methods)
         self._private = tuple(ipaddress.ip_network(network) for network in rules.private)
         self._log: collections.deque[Decision] = collections.deque(maxlen=log_size)
         self._lock = threading.Lock()
@@ -159,7 +161,8 @@ class Evaluator:
     def _method_matches(self, rule: NetworkRule, destination: Destination) -> bool:
         if destination.method is None:
             return not rule.methods
-        return destination.method in (rule.methods or self._methods)
+        methods = rule.methods or self._methods
+        return methods is None or destination.method in methods
 
     @staticmethod
     def _path_matches(rule: NetworkRule, destination: Destination, *, denying: bool) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ...policy import NetworkRules
@@ -16,13 +18,24 @@ from .policy import ConnectionPolicy
 from .splicing import reset
 from .watching import Watcher
 
-__all__ = ("JailNetwork",)
+__all__ = ("DNS_PORT", "JailNetwork", "accepted")
 
 _ACCEPTED_AT_ONCE: Final = 16
-_DNS_PORT: Final = 53
+DNS_PORT: Final = 53
 _IP_PKTINFO: Final = 8
 _QUERY: Final = 4096
 _QUERIES: Final = 32
+
+
+def accepted(listener: socket.socket) -> Iterator[socket.socket]:
+    """Connections that wait, some of them."""
+    for _ in range(_ACCEPTED_AT_ONCE):
+        try:
+            sock, _peer = listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        yield sock
 
 
 class JailNetwork:
@@ -30,6 +43,9 @@ class JailNetwork:
 
     `spares` get a port when one is wanted. `named` ports are opened at once; the others when the watcher tells of them, if there is one.
     """
+
+    _OTHERS = False
+    """Whether connections that are none of the internet are the guest's own affair."""
 
     def __init__(
         self,
@@ -39,11 +55,15 @@ class JailNetwork:
         watcher: int,
         policy: ConnectionPolicy,
         limits: GatewayLimits,
+        *,
+        names: Names | None = None,
+        connections: Connections | None = None,
+        listeners: Iterable[socket.socket] = (),
     ) -> None:
         self.policy = policy
         self._loop = asyncio.get_running_loop()
-        self._names = Names(limits.names)
-        self._connections = Connections(policy, limits)
+        self._names = names or Names(limits.names)
+        self._connections = connections or Connections(policy, limits)
         self._spares = spares
         self._listeners: dict[int, socket.socket] = {}
         self._datagrams, self._queries = datagrams, queries
@@ -52,8 +72,16 @@ class JailNetwork:
             sock.setblocking(False)
         self._loop.add_reader(datagrams, self._datagram)
         self._loop.add_reader(queries, self._accept_query)
-        self.open_named(policy.evaluator.rules)
-        self._watcher = Watcher(watcher, self._wanted) if watcher >= 0 else None
+        for sock in listeners:
+            sock.setblocking(False)
+            self._listeners[sock.getsockname()[1]] = sock
+            self._loop.add_reader(sock, self._accept, sock, sock.getsockname()[1])
+        self._watcher = Watcher(watcher, self._wanted, others=self._OTHERS) if watcher >= 0 else None
+        self.open_rules()
+
+    def open_rules(self) -> None:
+        """Listens on what has to be open before anybody connects."""
+        self.open_named(self.policy.evaluator.rules)
 
     def open_named(self, rules: NetworkRules) -> None:
         """Listens on the ports that the rules name, and on those of HTTP."""
@@ -63,18 +91,21 @@ class JailNetwork:
 
     def close(self) -> None:
         """Ends every connection and lets go of the namespace."""
+        self._leave()
+        self._connections.close()
+
+    def _leave(self) -> None:
         if self._watcher is not None:
             self._watcher.close()
         for sock in (self._datagrams, self._queries, *self._listeners.values()):
             self._loop.remove_reader(sock)
         for task in self._asked:
             task.cancel()
-        self._connections.close()
         for sock in (self._datagrams, self._queries, *self._listeners.values(), *self._spares):
             sock.close()
 
     def _listen(self, port: int) -> bool:
-        if port in self._listeners or port == _DNS_PORT:
+        if port in self._listeners or port == DNS_PORT:
             return True
         if not self._spares:
             return False
@@ -89,26 +120,21 @@ class JailNetwork:
         self._loop.add_reader(sock, self._accept, sock, port)
         return True
 
-    def _wanted(self, sockaddr: tuple[str, int]) -> bool:
-        """Whether a connection there may be made; then somebody listens for it."""
+    def _wanted(self, sockaddr: tuple[str, int]) -> int:
+        """0 if a connection there may be made: then somebody listens for it. Else the error that it gets."""
         address, port = destination_address(sockaddr), sockaddr[1]
-        if port in (0, _DNS_PORT):
-            return True  # no connection; or a name server, which all are ours
+        if port in (0, DNS_PORT):
+            return 0  # no connection; or a name server, which all are ours
         host = self._names.host(address)
         if self.policy.allowed(host, port) is None:
-            return False
+            return errno.EACCES
         if not self._listen(port):
             self.policy.failed(host, port, "this module has used too many different ports: a fresh one can use others")
-            return False
-        return True
+            return errno.EACCES
+        return 0
 
     def _accept(self, listener: socket.socket, port: int) -> None:
-        for _ in range(_ACCEPTED_AT_ONCE):
-            try:
-                sock, _peer = listener.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
+        for sock in accepted(listener):
             try:
                 host = self._names.host(destination_address(sock.getsockname()))
             except OSError:

@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from ...errors import EgressDeniedError, HttpFetchError
-from ..dialing import connect_async
+from ..connecting import connect_async
 from ..evaluator import Destination
 from . import heads
 from .limits import GatewayLimits
@@ -96,6 +96,14 @@ class Connections:
 
     async def _head(self, sock: socket.socket, destination: Destination) -> bytes | None:
         """The first bytes of a connection, once they have named the destination; `None` if they never do, or name another."""
+        try:
+            return await self._begun(sock, destination)
+        except heads.Misread as error:
+            self.policy.refused(destination, f"the connection to {destination} {error}")
+            return None
+
+    async def _begun(self, sock: socket.socket, destination: Destination) -> bytes | None:
+        """The same; `None` if there is nothing to read any more. Raises `Misread` for what names nobody, or another."""
         data = b""
         loop = asyncio.get_running_loop()
         try:
@@ -108,10 +116,8 @@ class Connections:
                         return None
                     data += more
             _check_name(said[0], destination)
-        except (heads.Misread, TimeoutError) as error:
-            what = str(error) or "did not say in time whom it is for"
-            self.policy.refused(destination, f"the connection to {destination} {what}")
-            return None
+        except TimeoutError:
+            raise heads.Misread("did not say in time whom it is for") from None
         except OSError:
             return None
         return data
@@ -128,9 +134,12 @@ class Connections:
         return None
 
     async def _join(self, sock: socket.socket, upstream: socket.socket) -> None:
-        for end in (sock, upstream):
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        splice = Splice(sock, upstream, self._carried)
+        await self._spliced(Splice(sock, upstream, self._carried))
+
+    async def _spliced(self, splice: Splice) -> None:
+        for end in splice.sockets:
+            if end.family != socket.AF_UNIX and end.fileno() >= 0:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._splices.add(splice)
         try:
             before = -1

@@ -21,16 +21,21 @@ _RESPONSE, _AUTHORITATIVE, _TRUNCATED, _RECURSION_DESIRED, _RECURSION_AVAILABLE 
 _OPCODE: Final = 0x7800
 _FORMAT_ERROR, _SERVER_FAILURE, _NO_SUCH_NAME, _NOT_IMPLEMENTED = 1, 2, 3, 4
 _TTL: Final = 60
+_REVERSE: Final = (".in-addr.arpa", ".ip6.arpa")
+_LOOPBACK: Final = {_A: b"\x7f\0\0\1", 28: bytes(15) + b"\1"}
 _NAME_POINTER: Final = b"\xc0\x0c"
 """The name of the question, in the answer."""
 _HEADER: Final = struct.Struct("!HHHHHH")
 
 
-def answer(query: bytes, names: Names, why: Callable[[str, int], str | None]) -> bytes | None:
+def answer(
+    query: bytes, names: Names, why: Callable[[str, int], str | None], *, own_localhost: bool = False
+) -> bytes | None:
     """The answer to a packet, or `None` for one that deserves none: shorter than a header, or an answer itself.
 
     A question for the address of any name gets the address that stands for it; nothing is asked of another name server. There are no
     IPv6 addresses and no other records, and nothing for what is no host name. `why(host, port)` knows why a connection failed.
+    With `own_localhost`, `localhost` is where whoever asks runs (RFC 6761, 6.3), and no name that rules decide about.
     """
     if len(query) < _HEADER.size:
         return None
@@ -44,7 +49,7 @@ def answer(query: bytes, names: Names, why: Callable[[str, int], str | None]) ->
         name, kind, end = _question(query, questions)
     except ValueError:
         return _HEADER.pack(identity, given | _FORMAT_ERROR, 0, 0, 0, 0)
-    code, data = _data(name, kind, names, why)
+    code, data = _data(name, kind, names, why, own_localhost)
     record = _NAME_POINTER + struct.pack("!HHIH", kind, _ANY_IN, _TTL if kind == _A else 0, len(data)) + data
     head = _HEADER.pack(identity, given | code, 1, bool(data), 0, 0)
     return head + query[_HEADER.size : end] + (record if data else b"")
@@ -84,15 +89,19 @@ def _question(query: bytes, questions: int) -> tuple[str, int, int]:
     return ".".join(labels), kind, at + 4
 
 
-def _data(name: str, kind: int, names: Names, why: Callable[[str, int], str | None]) -> tuple[int, bytes]:
+def _data(
+    name: str, kind: int, names: Names, why: Callable[[str, int], str | None], own_localhost: bool
+) -> tuple[int, bytes]:
     if name.lower().endswith(WHY):
         return _reason(name.lower().removesuffix(WHY), kind, why)
     try:
         host = host_name(name)
     except ValueError:
         return _NO_SUCH_NAME, b""
-    if ":" in host or host.rpartition(".")[2].isdigit():
-        return _NO_SUCH_NAME, b""  # an address is no name
+    if ":" in host or host.rpartition(".")[2].isdigit() or host.endswith(_REVERSE):
+        return _NO_SUCH_NAME, b""  # an address is no name, and none has one
+    if own_localhost and (host == "localhost" or host.endswith(".localhost")):
+        return 0, _LOOPBACK.get(kind, b"")
     if kind != _A:
         return 0, b""
     address = names.address(host)

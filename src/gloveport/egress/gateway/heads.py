@@ -112,14 +112,14 @@ def _listed_name(content: bytes) -> str:
 def http_host(data: bytes, port: int) -> str | None:
     """The host of a request to `port`; `None` when more bytes are needed. Raises `Misread`."""
     head, end, _ = data.partition(b"\r\n\r\n")
-    line, _, _ = head.partition(b"\r\n")
+    line, whole, _ = head.partition(b"\r\n")
     if data and not (b"A" <= data[:1] <= b"Z"):
         raise Misread("does not begin with an HTTP/1 request")
-    if not end:
+    match = _REQUEST_LINE.fullmatch(line)
+    if not end and (match or not whole):
         if len(data) >= MAX_HEAD:
             raise Misread("begins with too long a request")
         return None
-    match = _REQUEST_LINE.fullmatch(line)
     if match is None or match[1] == b"PRI":
         raise Misread("does not begin with an HTTP/1 request")
     if match[1] == b"CONNECT":

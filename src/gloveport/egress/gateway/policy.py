@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...policy import NetworkRules
-from ..evaluator import Decision, Destination, Evaluator, Vetted, refusal
+from ..evaluator import Decision, Destination, Evaluator, Verdict, Vetted, refusal
 from ..lookup import Lookups
 
 __all__ = ("ConnectionPolicy", "schemes")
@@ -31,18 +31,26 @@ class ConnectionPolicy:
     """The rules of one attachment, and why its connections failed."""
 
     def __init__(self, rules: NetworkRules, lookups: Lookups) -> None:
-        self.evaluator = Evaluator(rules)
+        self.evaluator = self._judge(rules)
         self._lookups = lookups
         self._before = 0
         self._earlier: tuple[Decision, ...] = ()
         self._known: dict[tuple[str, int], Destination] = {}
         self._reasons: collections.OrderedDict[tuple[str, int], tuple[float, str]] = collections.OrderedDict()
 
+    @staticmethod
+    def _judge(rules: NetworkRules) -> Evaluator:
+        return Evaluator(rules)
+
+    def told(self, destination: Destination, verdict: Verdict) -> str:
+        """A refusal as the guest reads it."""
+        return str(refusal(verdict))
+
     def replace(self, rules: NetworkRules) -> None:
         """Other rules, from the next connection on. The log goes on."""
         self._earlier = (*self._earlier, *self.evaluator.decisions)[-_REASONS:]
         self._before += self.evaluator.noted
-        self.evaluator = Evaluator(rules)
+        self.evaluator = self._judge(rules)
         self._known.clear()
 
     def decisions(self, since: int) -> tuple[int, Sequence[Decision]]:
@@ -66,7 +74,7 @@ class ConnectionPolicy:
                 self._known[host, port] = options[chosen]
             return options[chosen]
         verdict = self.evaluator.evaluate(options[denied or 0])
-        self.failed(host, port, str(refusal(verdict)))
+        self.failed(host, port, self.told(options[denied or 0], verdict))
         return None
 
     async def vetted(self, destination: Destination) -> Vetted:

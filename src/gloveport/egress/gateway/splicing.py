@@ -14,6 +14,7 @@ __all__ = ("Splice", "reset")
 
 _CHUNK: Final = 256 * 1024
 _FLAGS: Final = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
+_SHOWN: Final = 4096
 _LINGER: Final = struct.pack("ii", 1, 0)
 
 
@@ -32,7 +33,7 @@ class Splice:
 
     def __init__(self, one: socket.socket, other: socket.socket, carried: Callable[[int], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sockets = (one, other)
+        self.sockets = (one, other)
         self.carried = carried
         self.done: asyncio.Future[None] = self._loop.create_future()
         self.moved = 0
@@ -41,6 +42,33 @@ class Splice:
             self._directions += [_Direction(self, one, other), _Direction(self, other, one)]
         except OSError:  # no descriptors are left
             self.close(broken=True)
+
+    @property
+    def carried_each(self) -> tuple[int, int]:
+        """Bytes that `one` sent, and that `other` sent."""
+        if not self._directions:
+            return 0, 0
+        return self._directions[0].moved, self._directions[1].moved
+
+    def listen(self, heard: Callable[[bytes], bool]) -> None:
+        """Shows `heard` what `other` says, without taking it away, until it gives `True`."""
+        if self._directions:
+            self._directions[1].heard = heard
+
+    def hold(self) -> None:
+        """Carries nothing of `one` for now."""
+        if self._directions:
+            self._directions[0].hold()
+
+    def release(self) -> None:
+        """Carries it again."""
+        if self._directions and not self.done.done():
+            self._directions[0].release()
+
+    def silence(self) -> None:
+        """Carries nothing of `one` any more: it is as if it had ended."""
+        if self._directions and not self.done.done():
+            self._directions[0].ended = True
 
     def ended(self) -> None:
         """One direction is through."""
@@ -51,7 +79,7 @@ class Splice:
         """Ends it at once. Idempotent."""
         if self.done.done():
             return
-        for sock in self._sockets:
+        for sock in self.sockets:
             self._loop.remove_reader(sock.fileno())
             self._loop.remove_writer(sock.fileno())
             reset(sock) if broken else sock.close()
@@ -65,7 +93,9 @@ class _Direction:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         # By number: asyncio describes a socket at length to itself each time it finds nothing registered for it.
-        self._source, self._sink, self._end = source.fileno(), sink.fileno(), sink
+        self._source, self._sink, self._begin, self._end = source.fileno(), sink.fileno(), source, sink
+        self.heard: Callable[[bytes], bool] | None = None
+        self.moved = 0
         self._out, self._in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._held = 0
         self._waiting = False
@@ -76,8 +106,16 @@ class _Direction:
         for fd in (self._out, self._in):
             os.close(fd)
 
+    def hold(self) -> None:
+        self._loop.remove_reader(self._source)
+
+    def release(self) -> None:
+        self._loop.add_reader(self._source, self._read)
+
     def _read(self) -> None:
         try:
+            if self.heard is not None and self.heard(self._begin.recv(_SHOWN, socket.MSG_PEEK)):
+                self.heard = None
             count = os.splice(self._source, self._in, _CHUNK, flags=_FLAGS)
         except BlockingIOError:
             return
@@ -93,6 +131,7 @@ class _Direction:
             return
         self._held = count
         self._owner.moved += count
+        self.moved += count
         self._write()
         self._owner.carried(count)
 

@@ -29,10 +29,14 @@ _LONGEST_ADDRESS: Final = 28
 
 
 class Watcher:
-    """Asks `wanted((address, port))` for each; what is not wanted fails with `EACCES`."""
+    """Asks `wanted((address, port))` for each, which gives the number of an error, or 0.
 
-    def __init__(self, descriptor: int, wanted: Callable[[tuple[str, int]], bool]) -> None:
+    With `others`, what is no connection of the internet (unix sockets, netlink) is let through; else it fails with `EACCES`.
+    """
+
+    def __init__(self, descriptor: int, wanted: Callable[[tuple[str, int]], int], *, others: bool = False) -> None:
         self._descriptor = descriptor
+        self._others = others
         self._wanted = wanted
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(descriptor, self._hear)
@@ -55,15 +59,15 @@ class Watcher:
         identity, thread, _, _, _, _, _, pointer, length, *_ = _NOTIFICATION.unpack(request)
         try:
             where = self._address(identity, thread, pointer, min(length, _LONGEST_ADDRESS))
-            refused = where is not None and not self._wanted(where)
+            refused = 0 if where is None else self._wanted(where)
         except OSError:
-            refused = True
-        answer = (identity, 0, -errno.EACCES, 0) if refused else (identity, 0, 0, _CONTINUE)
+            refused = errno.EACCES
+        answer = (identity, 0, -refused, 0) if refused else (identity, 0, 0, _CONTINUE)
         with contextlib.suppress(OSError):  # the caller is gone
             fcntl.ioctl(self._descriptor, _SEND, _RESPONSE.pack(*answer))
 
     def _address(self, identity: int, thread: int, pointer: int, length: int) -> tuple[str, int] | None:
-        """Address and port that the program gave; `None` for one that takes a connection back (`AF_UNSPEC`).
+        """Address and port that the program gave; `None` for one that takes a connection back (`AF_UNSPEC`) and that is let through.
 
         Raises `OSError` for another family: of a pair of unix sockets one can be connected anew, which nothing of ours does.
         """
@@ -77,7 +81,7 @@ class Watcher:
         if len(given) < 2:
             raise OSError(errno.EACCES, "no address")
         (family,) = struct.unpack_from("H", given)
-        if family == socket.AF_UNSPEC:
+        if family == socket.AF_UNSPEC or (self._others and family not in (socket.AF_INET, socket.AF_INET6)):
             return None
         if len(given) < 16:
             raise OSError(errno.EACCES, "no internet address")

@@ -1,1 +1,1 @@
-"""`Sandbox` and `AsyncSandbox`: machines as applications use them."""
+"""`Sandbox` and `AsyncSandbox`: machines as applications use them, with their networks and files."""
