@@ -471,19 +471,22 @@ def test_asked_and_approved_is_charged_once_per_budget():
 
 
 def test_a_policy_is_asked_about_as_many_calls_at_a_time_as_may_be_under_way():
-    now, most = 0, 0
+    now, most, expected, reached = 0, 0, 0, asyncio.Event()
 
     async def policy(request):
         nonlocal now, most
         now += 1
         most = max(most, now)
+        if now == expected:
+            reached.set()
+        await asyncio.wait_for(reached.wait(), 10)
         await asyncio.sleep(0.001)
         now -= 1
         return "allow"
 
     code = "return (await Promise.all(Array.from({length: 40}, (_, i) => read(i)))).length"
     for inflight, expected in ((4, 3), (64, 40)):
-        now, most = 0, 0
+        now, most, reached = 0, 0, asyncio.Event()
         with inline_sandbox({"read": lambda x: x}, policy=policy, max_inflight_host_calls=inflight) as session:
             assert session.run(code) == 40
         assert most == expected
