@@ -95,6 +95,9 @@ if TYPE_CHECKING:
     )
     from .host.keys import KeyRing
     from .host.machines.info import SandboxInfo, Snapshot
+    from .host.machines.network import NetworkConfig
+    from .host.machines.network_control import PreviewPort
+    from .host.machines.network_secrets import NetworkSecret
     from .host.machines.options import UNSET
     from .host.machines.sandbox import AsyncSandbox
     from .host.machines.sync import Sandbox
@@ -140,6 +143,9 @@ _HOMES = {
     "SandboxInfo": "host.machines.info",
     "Snapshot": "host.machines.info",
     "UNSET": "host.machines.options",
+    "NetworkConfig": "host.machines.network",
+    "NetworkSecret": "host.machines.network_secrets",
+    "PreviewPort": "host.machines.network_control",
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
@@ -183,6 +189,9 @@ __all__ = (
     "CommandResult",
     "FileEvent",
     "FileInfo",
+    "NetworkConfig",
+    "NetworkSecret",
+    "PreviewPort",
     "Sandbox",
     "AsyncSandbox",
     "SandboxInfo",

@@ -51,12 +51,19 @@ class Watcher(Protocol):
         ...
 
 
+class _Socket(socket.socket):
+    """Closed without a word when nobody has it any more: a handle of a machine need not be closed, and may be part of a cycle."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def connect(folder: Path, name: str, *, wait: float = 5.0) -> socket.socket:
     """A connection to a socket in this folder, which may have a path of any length. It does not block afterwards.
 
     Raises `OSError`; `BlockingIOError` when the other side has accepted nobody for `wait` seconds.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    sock = _Socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     directory = -1
     try:
         directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

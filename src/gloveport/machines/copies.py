@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SnapshotNotFoundError, ValidationError
-from .estate import Estate, new_id
+from .estate import Estate, Prepare, new_id
 from .registry import Record, SnapshotRecord
 from .trees import copy_tree, remove_tree, tree_bytes
 
@@ -78,7 +78,7 @@ def remove_snapshot(estate: Estate, wanted: str) -> bool:
     return removed
 
 
-def fork(estate: Estate, id: str, n: int = 1) -> list[Record]:  # noqa: A002
+def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) -> list[Record]:  # noqa: A002
     """`n` new machines with the files that this one has now. It goes on; memory is not copied."""
     if isinstance(n, bool) or not 1 <= n <= 100:
         raise ValidationError(f"`n` must be between 1 and 100, not {n!r}")
@@ -89,7 +89,7 @@ def fork(estate: Estate, id: str, n: int = 1) -> list[Record]:  # noqa: A002
             fresh = dataclasses.replace(
                 parent, id=new_id(), created=time.time(), options=_over(parent.options, layer), pool=None
             )
-            made.append(estate.create(fresh))
+            made.append(estate.create(fresh, prepare))
     except BaseException:
         for record in made:
             estate.kill(record.id)

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -28,14 +28,16 @@ from .home import box_folder, host_name, state_root
 from .locks import hold, transition
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
-from .spec import BoxSpec, Image, Limits
+from .spec import UID_BASE, BoxSpec, Image, Limits
 from .state import Seen
 from .trees import remove_tree
 
-__all__ = ("Estate", "Woken", "doomed", "estate", "image_options", "new_id")
+__all__ = ("Estate", "Prepare", "Woken", "doomed", "estate", "image_options", "new_id", "use_gateway")
 
 Woken = Literal["running", "resumed", "restarted"]
 """How `wake` found a machine. `restarted`: from its files; what was in memory is lost."""
+Prepare = Callable[[Record, Path], Record]
+"""Adds to a new machine's folder before it starts, and gives its record, changed or not."""
 _ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,56}[a-z0-9])?")
 _DELETED: Final = ("auto-delete", "killed")
 
@@ -90,7 +92,7 @@ class Estate:
 
     # ── making ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, record: Record) -> Record:
+    def create(self, record: Record, prepare: Prepare | None = None) -> Record:
         """Make it and start it. The id is in the registry before anything else happens; when anything fails, nothing is left."""
         record = dataclasses.replace(record, starts=1)
         folder, driver = self.folder(record.id), self.driver(record)
@@ -98,6 +100,10 @@ class Estate:
             self.registry.add(record)
             try:
                 folder.mkdir(mode=0o700)
+                if prepare is not None:
+                    _make_upper(folder)
+                    record = prepare(record, folder)
+                    self.registry.change(record.id, options=record.options)
                 self._start(driver, record)
             except BaseException:
                 self._destroy(driver, folder, record.id, "failed")
@@ -111,6 +117,7 @@ class Estate:
     def spec(self, record: Record) -> BoxSpec:
         """What its driver makes of it."""
         options = record.options
+        network = bool(options.get("attached"))
         return BoxSpec(
             id=record.id,
             hostname=str(options.get("hostname") or "sandbox"),
@@ -128,9 +135,9 @@ class Estate:
             idle_ms=_ms(record.idle),
             delete_after_ms=None if record.auto_delete is None else _ms(record.auto_delete),
             wake=record.auto_resume,
-            network=bool(options.get("network")),
-            gateway_argv=tuple(options.get("gateway_argv", ())),
-            gateway_socket=str(options.get("gateway_socket", "")),
+            network=network,
+            gateway_argv=tuple(_gateway(self.root)) if network else (),
+            gateway_socket=str(self.root / _GATEWAY_SOCKET) if network else "",
         )
 
     def _layer(self, text: str) -> Path:
@@ -340,6 +347,28 @@ def image_options(root: Path, image: Image) -> dict[str, Any]:
 def new_id() -> str:
     """Of a machine: a DNS label, and no other like it on any host."""
     return f"box-{secrets.token_hex(10)}"
+
+
+def _make_upper(folder: Path) -> None:
+    """The writable layer, as `box` makes it when it is missing."""
+    upper = folder / "upper"
+    upper.mkdir()
+    upper.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(upper, UID_BASE, UID_BASE)
+
+
+_GATEWAY_SOCKET: Final = "gateway.sock"
+
+
+def _gateway(root: Path) -> Sequence[str]:
+    raise SandboxError("nobody said how the gateway of machines' networks is started (`use_gateway`)")
+
+
+def use_gateway(command: Callable[[Path], Sequence[str]]) -> None:
+    """What gives the command that starts the gateway of a state directory. Said once, by the code above that knows it."""
+    global _gateway
+    _gateway = command
 
 
 @functools.cache

@@ -12,15 +12,19 @@ from ...errors import RemoteUnsupportedError, SnapshotNotFoundError, TemplateNot
 from ...machines.estate import Estate, image_options, new_id
 from ...machines.registry import Record
 from ...machines.spec import Limits, checked_env
+from ...policy import NetworkRules
+from .network import Network, network_rules
 
 __all__ = (
     "DEFAULT_TIMEOUT_SECONDS",
     "UNSET",
     "Unset",
     "checked_changes",
+    "checked_network",
     "checked_seconds",
     "refuse_remote",
     "record_of",
+    "shown_rules",
 )
 
 
@@ -121,7 +125,7 @@ def record_of(
     auto_resume: bool = True,
     metadata: Mapping[str, str] | None = None,
     env_vars: Mapping[str, str] | None = None,
-    network: Any = None,
+    network: Network = None,
     image: str | None = None,
     from_template: str | None = None,
     from_snapshot: str | None = None,
@@ -142,6 +146,7 @@ def record_of(
     if driver not in estate.drivers:
         raise ValidationError(f"`driver` must be one of {', '.join(estate.drivers)}, not {driver!r}")
     limits = Limits(**chosen)
+    rules = checked_network(network)
     base = _base(estate, image, from_template, from_snapshot)
     label = checked_name(name)
     options = {
@@ -150,7 +155,8 @@ def record_of(
         "env": {**base.get("env", {}), **checked_env("env_vars", env_vars)},
         "user": checked_user(user) or base.get("user"),
         "hostname": _hostname(label),
-        "network": _network(network),
+        "attached": rules is not None,
+        "network": None if rules is None else shown_rules(rules),
     }
     return Record(
         id=new_id(),
@@ -185,10 +191,21 @@ def _base(estate: Estate, image: str | None, template: str | None, snapshot: str
     return {"image": image_options(estate.root, host_image(estate.root))}
 
 
-def _network(network: Any) -> Any:
-    if network is None:
-        return None
-    raise ValidationError(f"`network` must be None, not {network!r}", hint="machines have no network in this release")
+def checked_network(network: Network) -> NetworkRules | None:
+    """The rules. Raises `ValidationError`."""
+    try:
+        return network_rules(network)
+    except (TypeError, ValueError) as error:
+        raise ValidationError(str(error)) from error
+
+
+def shown_rules(rules: NetworkRules) -> dict[str, Any]:
+    """As plain data, for the registry and for whoever asks."""
+    return {
+        "allow": [str(rule) for rule in rules.allow],
+        "deny": [str(rule) for rule in rules.deny],
+        "private": list(rules.private),
+    }
 
 
 def _hostname(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ...machines.box import Box
-from ...machines.copies import fork, snapshot
+from ...machines.copies import snapshot
 from ...machines.driver import Capabilities
 from ...machines.estate import Woken, estate
 from . import base
@@ -14,9 +14,13 @@ from .base import Requirement
 from .commands import Commands
 from .files import Files
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
+from .network import Network
 from .options import UNSET, Unset, refuse_remote
 
 if TYPE_CHECKING:
+    from ...egress.gateway.boxes.journal import NetworkLogRow
+    from .network_control import PreviewPort, Verdict
+    from .network_secrets import NetworkSecret
     from .pool import SandboxPool
 
 __all__ = ("Sandbox", "create_options")
@@ -52,7 +56,8 @@ class Sandbox:
         auto_resume: bool = True,
         metadata: Mapping[str, str] | None = None,
         env_vars: Mapping[str, str] | None = None,
-        network: Any = None,
+        network: Network = None,
+        secrets: Mapping[str, NetworkSecret] | None = None,
         image: str | None = None,
         from_template: str | None = None,
         from_snapshot: str | Snapshot | None = None,
@@ -75,6 +80,10 @@ class Sandbox:
         stopped before it is deleted with its files (0: at once; `None`: never). `auto_resume=False`: a paused machine refuses calls
         instead of waking. `user`: who commands and file calls are by default (`"root"`: the machine's own root). Limits: `memory_mb`
         (MiB, default 1024), `pids` (512), `cpus` (none), `disk_mb` (4096), `open_files` (4096); `None` is no limit.
+
+        `network`: `None` (none at all, and none later), `"internet"` (every public host), or what may be reached: a list of rules
+        (`"pypi.org"`, `"*.github.com:443"`), `NetworkRules`, `NetworkConfig`; `[]` is nothing until `update(network=…)`. `secrets`: by
+        names of variables, values that the machine never has: its requests to their hosts get them outside of it.
 
         `require` names capabilities without which nothing is started (`{"limits.memory": "total"}`, `"freezer"`): `CapabilityError`.
         """
@@ -173,11 +182,42 @@ class Sandbox:
         idle_seconds: float | Unset | None = UNSET,
         auto_delete_seconds: float | Unset | None = UNSET,
         auto_resume: bool | Unset = UNSET,
+        network: Network | Unset = UNSET,
     ) -> None:
-        """Change settings. `None` clears one, what is not given stays. A new `timeout_seconds` counts from now. It does not wake."""
+        """Change settings. `None` clears one, what is not given stays. A new `timeout_seconds` counts from now. Other rules of the
+        network hold at once, also for connections that are open. It does not wake."""
         changes = dict(locals())
         changes.pop("self")
         self._box.record = base.update(self._box.estate, self.id, **changes)
+
+    # ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get_network_log(
+        self,
+        limit: int = 100,
+        *,
+        before: float | str | None = None,
+        since: float | None = None,
+        verdict: Verdict | None = None,
+    ) -> list[NetworkLogRow]:
+        """What was connected to and asked for, and what was refused and why, newest first: see `SandboxNetwork.log`."""
+        return base.network_of(self._box).log(limit, before=before, since=since, verdict=verdict)
+
+    def preview(self, port: int, *, host_port: int | None = None, private: bool = False) -> PreviewPort:
+        """Make a port of the machine one of 127.0.0.1 here, until it is closed or the machine ends; also without a network.
+
+        `private` wants a token from whoever connects by HTTP: it is in `PreviewPort.url`. Raises `EngineUnavailableError` when
+        `host_port` is somebody else's.
+        """
+        return base.network_of(self._box).preview(port, host_port=host_port, private=private)
+
+    def close_preview(self, port: int) -> None:
+        """Take it away, with its connections. No error when there is none."""
+        base.network_of(self._box).close_preview(port)
+
+    def previews(self) -> list[PreviewPort]:
+        """The ports that lead into it."""
+        return list(base.network_of(self._box).previews)
 
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,7 +231,7 @@ class Sandbox:
 
     def fork(self, n: int = 1) -> list[Self]:
         """`n` machines with the files that this one has now. It goes on; what is in its memory is not copied."""
-        return [type(self)(Box(self._box.estate, record)) for record in fork(self._box.estate, self.id, n)]
+        return [type(self)(Box(self._box.estate, record)) for record in base.fork(self._box.estate, self.id, n)]
 
     # ── with ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

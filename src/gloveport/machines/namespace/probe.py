@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LIMITS: Final = Limits(memory_mb=64, pids=24, cpus=0.9, disk_mb=64, open_files=256)
 _HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
 """`tail` keeps a line that does not end."""
 _MANY: Final = "i=0; while [ $i -lt 60 ]; do sleep 1 & i=$((i+1)); done; echo all"
 _OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
+
+
+_GATEWAY_SECONDS: Final = 2.0
 
 
 def probe(driver: NamespaceDriver, root: Path) -> Capabilities:
@@ -75,10 +79,54 @@ def _measure(driver: NamespaceDriver, root: Path) -> Capabilities:
             remove_tree(folder)
 
 
+class _Gateway:
+    """Where a machine's supervisor brings the sockets of its network namespace."""
+
+    name = "probe.sock"
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "network.json").write_text(json.dumps({"box": folder.name}))
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._socket.bind(f"/proc/self/fd/{directory}/{self.name}")
+        finally:
+            os.close(directory)
+        self._socket.listen(4)
+        self._socket.settimeout(_GATEWAY_SECONDS)
+
+    def given(self) -> int:
+        """How many there were."""
+        try:
+            client, _ = self._socket.accept()
+            with client:
+                client.settimeout(_GATEWAY_SECONDS)
+                _, descriptors, _, _ = socket.recv_fds(client, 65536, 64)
+        except OSError:
+            return 0
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return len(descriptors)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
     from .driver import Supervised
 
-    spec = BoxSpec(id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False)
+    gateway = _Gateway(folder)
+    spec = BoxSpec(
+        id=folder.name,
+        hostname="probe",
+        image=host_image(root),
+        limits=_LIMITS,
+        env={},
+        root=False,
+        network=True,
+        gateway_argv=("/bin/true",),
+        gateway_socket=str(folder / gateway.name),
+    )
     spec = driver.prepare(folder, spec)
     driver.start(folder, spec)
     channel = Channel(folder, "agent.sock", Supervised(folder))
@@ -105,8 +153,10 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         paused = driver.look(folder).condition == "paused"
         driver.thaw(folder)
         awake = run("true").ok
+        sockets = gateway.given()
     finally:
         channel.drop()
+        gateway.close()
     return Capabilities(
         driver="namespace",
         isolation="namespace",
@@ -114,6 +164,7 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         fork="files",
         fork_files="copy",
         limits=limits,
+        net="rules" if sockets else "none",
         root_user=root_user,
         freezer="cgroup" if "freeze" in can else "signals",
     )
