@@ -44,6 +44,7 @@ struct box {
     int handoff;        /* our end */
     int handoff_inside; /* pid 1's end; -1 once it is closed here */
     pid_t holder, pid1, supervisor;
+    int report;   /* to who started the holder; -1 once a supervisor was started */
     int first_up; /* closed by the first supervisor when it has begun; -1 in later ones */
     int pid1_fd, holder_fd;
     struct spec spec;

@@ -173,6 +173,7 @@ static bool start_inside(struct box *box) {
 static pid_t start_supervisor(struct box *box) {
     pid_t pid = fork();
     if (pid) return pid;
+    if (box->report >= 0) close(box->report); /* who waits for the end of it does not wait for us */
     box->holder_fd = (int)syscall(SYS_pidfd_open, box->holder, 0);
     if (getppid() != box->holder) box->holder_fd = -1; /* it died before we looked */
     supervisor_run(box);
@@ -185,6 +186,7 @@ static void start_first(struct box *box) {
     if (pipe2(up, O_CLOEXEC)) up[0] = up[1] = -1;
     box->first_up = up[1];
     box->supervisor = start_supervisor(box);
+    box->report = -1;
     close(up[1]);
     while (read(up[0], &byte, 1) < 0 && errno == EINTR) continue; /* its end, which also its death brings */
     close(up[0]);
@@ -239,6 +241,8 @@ static void signals(void) {
 static int become_holder(const char *path, int report) {
     static struct box box;
     memset(&box, 0, sizeof box);
+    box.report = report;
+    box.first_up = -1;
     signals();
     bool ready = prepare(&box, path);
     if (ready) {
