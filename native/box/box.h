@@ -29,6 +29,8 @@ struct state {
 /* Written by the supervisor, read by pid 1 (which maps it read-only). */
 struct clocks {
     _Atomic int64_t frozen_total_ms;
+    _Atomic int64_t memory_kills, disk_kills; /* how often processes were killed for it */
+    _Atomic bool disk_over;
 };
 
 /* Written by pid 1, so nothing that it says can be trusted with more than the box's own idleness. */
@@ -43,12 +45,16 @@ struct box {
     int agent_listen, control_listen;
     int handoff;        /* our end */
     int handoff_inside; /* pid 1's end; -1 once it is closed here */
-    pid_t holder, pid1;
+    pid_t holder, pid1, supervisor;
+    int report;   /* to who started the holder; -1 once a supervisor was started */
+    int first_up; /* closed by the first supervisor when it has begun; -1 in later ones */
     int pid1_fd, holder_fd;
     struct spec spec;
     struct state *state;
     struct clocks *clocks;
     struct activity *activity;
+    int memory[SPEC_LIST], memory_count;     /* its file systems in memory */
+    int oom;                                 /* in pid 1: how often the kernel killed for memory; -1: it does not tell */
     int network[NETWORK_FDS], network_count; /* descriptors of sockets in the box's namespace */
 };
 
@@ -71,13 +77,22 @@ _Noreturn void inside_run(struct box *box, int go);
 
 bool rootfs_open(struct box *box, const char **stage);
 bool rootfs_make(struct box *box, const char **stage);
-bool seccomp_install(void);
+/* `watcher`: gets where the kernel tells of each connect(2) before it makes it; NULL: nobody wants to know.
+ * With one, only who gives `connect_cookie` as fourth argument is not told of: the agent, which must not wait. */
+bool seccomp_install(int *watcher);
+extern uint32_t connect_cookie;
+/* network.c: in the new namespace. */
+bool network_up(void);
+/* All addresses on `lo`; fills box->network. */
+bool network_open(struct box *box);
 bool privileges_drop(void);
 
 bool freezer_freeze(struct box *box);
 bool freezer_thaw(struct box *box);
 
 bool limits_enter(const struct spec *spec, pid_t pid);
+/* The file that tells how often the kernel killed a process of the box for its memory; -1: none. */
+int limits_oom(const struct spec *spec);
 void limits_release(const struct spec *spec);
 
 #endif

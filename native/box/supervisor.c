@@ -1,5 +1,6 @@
 /* One loop over: the box's two lives (pid 1, holder), its two sockets, what its agent says, its clock. */
 #include "supervisor.h"
+#include "usage.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,8 +13,6 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-
-enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_CLIENT = 16 };
 
 static bool watch(struct supervisor *s, int fd, uint64_t slot) {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = slot};
@@ -59,6 +58,7 @@ static void hear_agent(struct supervisor *s) {
     uint8_t text[64];
     int fds[1], count;
     ssize_t n = receive_message(s->box->handoff, text, sizeof text, fds, &count, 0);
+    if (n == 1 && text[0] == K_EXEC) usage_soon(s);
     if (n == 0) epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->box->handoff, NULL);
 }
 
@@ -70,6 +70,7 @@ static _Noreturn void finish(struct supervisor *s) {
         state->since = boot_ms();
         strcpy(state->reason, "ended");
     }
+    gateway_leave(s);
     limits_release(&box->spec);
     unlinkat(box->dir, "agent.sock", 0);
     unlinkat(box->dir, "ctl.sock", 0);
@@ -104,6 +105,12 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
     case SLOT_TIMER:
         if (read(s->timer, &ticks, sizeof ticks) == sizeof ticks) lifecycle_tick(s);
         return;
+    case SLOT_GATEWAY:
+        gateway_heard(s);
+        return;
+    case SLOT_COUNT:
+        usage_counted(s);
+        return;
     default:
         control_ready(s, slot - SLOT_CLIENT);
     }
@@ -112,6 +119,7 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
 _Noreturn void supervisor_run(struct box *box) {
     static struct supervisor s;
     s.box = box;
+    s.channel = s.count_fd = -1;
     s.epoll = epoll_create1(EPOLL_CLOEXEC);
     s.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (s.epoll < 0 || s.timer < 0 || !watch(&s, box->pid1_fd, SLOT_PID1) || !watch(&s, box->agent_listen, SLOT_AGENT) ||
@@ -122,7 +130,9 @@ _Noreturn void supervisor_run(struct box *box) {
     }
     if (box->holder_fd < 0) lifecycle_kill(&s, "holder-killed");
     else if (!watch(&s, box->holder_fd, SLOT_HOLDER)) _exit(1);
+    gateway_tick(&s);
     lifecycle_take_over(&s);
+    if (box->first_up >= 0) close(box->first_up);
     for (;;) {
         struct epoll_event events[16];
         int n = epoll_wait(s.epoll, events, 16, -1);
