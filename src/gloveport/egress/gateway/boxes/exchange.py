@@ -130,9 +130,7 @@ class Opened:
         finally:
             talk.close()
             row.bytes_out, row.bytes_in = client.received, client.sent
-            if isinstance(client, TlsStream):
-                async with asyncio.timeout(1):
-                    await client.end()
+            await client.end()
 
     def authorities(self) -> ssl.SSLContext:
         """Whom servers have to be known to."""
@@ -206,8 +204,9 @@ class _Talk:
     def _allowed(self, event: h11.Request, row: NetworkLogRow) -> h11.Request:
         """The request as it is sent. Raises `EgressDeniedError`, `Misread`."""
         where, interception = self._destination, self._connections.interception
-        fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers]
-        if [_named(value, where) for name, value in fields if name == "host"] != [where.host]:
+        # As they were spelled: there are servers that look for one spelling.
+        fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers.raw_items()]
+        if [_named(value, where) for name, value in fields if name.lower() == "host"] != [where.host]:
             raise EgressDeniedError(f"blocked by policy: the request names another host than {where.host}")
         head = RequestHead(row.method, event.target.decode("latin-1"), "1.1", fields, b"")
         policy = self._connections.policy
@@ -219,10 +218,10 @@ class _Talk:
             raise EgressDeniedError(policy.told(full, verdict))
         row.match_rule = verdict.rule
         interception.refuse(full, [head.target])
-        kept = [(name, value) for name, value in fields if name not in _ASKED_HOP]
+        kept = [(name, value) for name, value in fields if name.lower() not in _ASKED_HOP]
         made, row.secret = interception.swapped(full, kept)
         # What is compressed could have the value in it unseen.
-        made.append(("accept-encoding", "identity"))
+        made.append(("Accept-Encoding", "identity"))
         return h11.Request(method=row.method, target=head.origin_target, headers=made)
 
     async def _connect(self, row: NetworkLogRow) -> None:
@@ -281,7 +280,7 @@ class _Talk:
         while True:
             event = await self._next(self._server, upstream)
             if isinstance(event, (h11.Response, h11.InformationalResponse)):
-                fields = [(name, value) for name, value in event.headers if name.decode() not in _ANSWERED_HOP]
+                fields = [item for item in event.headers.raw_items() if item[0].decode().lower() not in _ANSWERED_HOP]
                 Searched(self._connections.interception.values).passed(
                     b"\n".join(name + b": " + value for name, value in fields) + b" " + bytes(event.reason)
                 )
