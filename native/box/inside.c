@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "network.h"
 
 static const int KEPT[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID, CAP_KILL, CAP_SETGID, CAP_SETUID,
                            CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT};
@@ -73,11 +74,14 @@ static bool make(struct box *box, const char **stage) {
     if (!become_root_of_the_box(&box->spec)) return false;
     *stage = "die-with-holder";
     if (prctl(PR_SET_PDEATHSIG, SIGKILL)) return false;
+    network_open_low_ports();
     if (!rootfs_make(box, stage)) return false;
     *stage = "hostname";
     if (sethostname(box->spec.hostname, strlen(box->spec.hostname))) return false;
     *stage = "loopback";
     if (!loopback_up()) return false;
+    *stage = "network";
+    if (box->spec.gateway && !network_give(box->handoff_inside)) return false;
     *stage = "descriptors";
     if (!close_the_host(box)) return false;
     *stage = "shared";

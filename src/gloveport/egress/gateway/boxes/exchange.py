@@ -179,9 +179,9 @@ class _Talk:
         )
         row.dst_ip = self._row.dst_ip
         try:
-            request = self._allowed(event, row)
+            request, full = self._allowed(event, row)
             try:
-                await self._connect(row)
+                await self._connect(full, row)
                 await self._passed_on(request, row)
             except RepeatedSecretError as error:
                 row.violation = True
@@ -201,8 +201,8 @@ class _Talk:
             self._connections.journal.end(row)
         return True
 
-    def _allowed(self, event: h11.Request, row: NetworkLogRow) -> h11.Request:
-        """The request as it is sent. Raises `EgressDeniedError`, `Misread`."""
+    def _allowed(self, event: h11.Request, row: NetworkLogRow) -> tuple[h11.Request, Destination]:
+        """The request as it is sent, and where to. Raises `EgressDeniedError`, `Misread`."""
         where, interception = self._destination, self._connections.interception
         # As they were spelled: there are servers that look for one spelling.
         fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers.raw_items()]
@@ -222,12 +222,12 @@ class _Talk:
         made, row.secret = interception.swapped(full, kept)
         # What is compressed could have the value in it unseen.
         made.append(("Accept-Encoding", "identity"))
-        return h11.Request(method=row.method, target=head.origin_target, headers=made)
+        return h11.Request(method=row.method, target=head.origin_target, headers=made), full
 
-    async def _connect(self, row: NetworkLogRow) -> None:
+    async def _connect(self, destination: Destination, row: NetworkLogRow) -> None:
         if self._upstream is not None:
             return
-        sock = await self._connections.reach(self._destination, row)
+        sock = await self._connections.reach(destination, row)
         if sock is None:
             raise (EgressDeniedError if row.verdict == "blocked" else HttpFetchError)(row.reason)
         self._sock = sock
