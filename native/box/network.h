@@ -4,9 +4,6 @@
 
 #include "box.h"
 
-/* connect(2) with an address of that length is not told of: no program has one. */
-enum { UNWATCHED_ADDRESS = 120 };
-
 /* In the namespace, once `lo` is up: routes and sockets, which go over the socket `to`. False with errno. */
 bool network_give(int to);
 /* In the namespace, while /proc is the host's: the box's user may serve any port. */
