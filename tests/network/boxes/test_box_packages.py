@@ -22,7 +22,7 @@ def fetching(box):
         b.environment = {"HOME": "/home/user"}
         if box.world.authority:
             path = b.put("authority.pem", box.world.authority.pem.read_bytes())
-            for name in ("PIP_CERT", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"):
+            for name in ("PIP_CERT", "NPM_CONFIG_CAFILE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"):
                 b.environment[name] = path
         return b
 
