@@ -9,7 +9,6 @@
 
 #include "supervisor.h"
 
-
 static void forget(struct supervisor *s, size_t index) {
     close(s->clients[index]->fd);
     free(s->clients[index]);

@@ -1,130 +1,98 @@
-/* The network of a box with a gateway, made by pid 1 before it gives up what it may: every address of the world is one of `lo`'s own,
- * and the sockets on which somebody could answer there are given to the host. A socket stays in the namespace where it was made. */
-#include "network.h"
+/* The network of a box: `lo`, and with a gateway every address of the world on it, so that a connection to anywhere ends at a socket
+ * of this namespace. The sockets are made here and given away: whoever holds them hears what the box connects to. */
+#include "box.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <linux/seccomp.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { DNS_PORT = 53, SPARES = 32, QUERIES_WAITING = 16 };
+enum { SPARE_SOCKETS = 32, DNS_PORT = 53, QUERIES_WAITING = 16 };
 
-_Static_assert(SPARES + 3 <= NETWORK_FDS, "room for all of them");
-
-/* `ip route add local default dev lo`: rtnetlink(7). */
-static bool route(int family, unsigned device) {
-    struct {
-        struct nlmsghdr head;
-        struct rtmsg route;
-        struct rtattr attribute;
-        unsigned device;
-    } ask = {
-        .head = {sizeof ask, RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, 1, 0},
-        .route = {.rtm_family = (unsigned char)family, .rtm_table = RT_TABLE_LOCAL, .rtm_protocol = RTPROT_BOOT,
-                  .rtm_scope = RT_SCOPE_HOST, .rtm_type = RTN_LOCAL},
-        .attribute = {RTA_LENGTH(sizeof(unsigned)), RTA_OIF},
-        .device = device,
-    };
-    struct {
-        struct nlmsghdr head;
-        struct nlmsgerr said;
-        char more[512];
-    } answer;
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+bool network_up(void) {
+    struct ifreq request = {.ifr_name = "lo"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
-    bool heard = send(fd, &ask, sizeof ask, 0) == (ssize_t)sizeof ask &&
-                 recv(fd, &answer, sizeof answer, 0) >= (ssize_t)offsetof(__typeof__(answer), more);
+    bool ok = !ioctl(fd, SIOCGIFFLAGS, &request);
+    request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
+    ok = ok && !ioctl(fd, SIOCSIFFLAGS, &request);
     close(fd);
-    if (!heard) return false;
-    errno = -answer.said.error;
-    return answer.head.nlmsg_type == NLMSG_ERROR && !answer.said.error;
-}
-
-static int make(int family, int kind) {
-    int on = 1, off = 0;
-    int fd = socket(family, kind | SOCK_CLOEXEC, 0);
-    if (fd < 0) return -1;
-    bool ok = !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (family == AF_INET6) ok = ok && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (kind == SOCK_DGRAM) { /* an answer has to come from the address that was asked */
-        ok = ok && !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-        if (family == AF_INET6) ok = ok && !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on);
+    /* It is the box's own loopback: a server on port 80 there needs no power. Kernels before 4.11 do not have it. */
+    int low = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC);
+    if (low >= 0) {
+        ok = ok && write(low, "0", 1) == 1;
+        close(low);
     }
-    if (ok) return fd;
-    close(fd);
-    return -1;
-}
-
-static bool take_port(int fd, int family, uint16_t port) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } at;
-    memset(&at, 0, sizeof at);
-    at.any.sa_family = (sa_family_t)family;
-    if (family == AF_INET) at.four.sin_port = htons(port);
-    else at.six.sin6_port = htons(port);
-    return !bind(fd, &at.any, family == AF_INET ? sizeof at.four : sizeof at.six);
-}
-
-/* A descriptor on which the kernel tells of each connect(2) of this process and what it starts; -1 where it cannot.
- * It is what makes a refusal an error at once and a port open when it is first wanted. It is no boundary: wherever a connection of the
- * box goes, it ends at a socket of this namespace. Such a call waits for the gateway, so pid 1 never makes one. */
-static int watch_connect(void) {
-    struct sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-#ifdef __x86_64__
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-#else
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_AARCH64, 1, 0),
-#endif
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), /* seccomp.c refuses it */
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_connect, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {sizeof program / sizeof *program, program};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return -1;
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
-}
-
-static bool listen_for_names(int family, int fds[2]) {
-    fds[0] = make(family, SOCK_DGRAM);
-    fds[1] = make(family, SOCK_STREAM);
-    return fds[0] >= 0 && fds[1] >= 0 && take_port(fds[0], family, DNS_PORT) && take_port(fds[1], family, DNS_PORT) &&
-           !listen(fds[1], QUERIES_WAITING);
-}
-
-bool network_give(int to) {
-    int fds[NETWORK_FDS], count = 2;
-    unsigned device = if_nametoindex("lo");
-    if (!device || !route(AF_INET, device)) return false;
-    /* A kernel without IPv6 has no destinations of it either. */
-    int family = route(AF_INET6, device) ? AF_INET6 : AF_INET;
-    if (!listen_for_names(family, fds)) return false;
-    for (int i = 0; i < SPARES; i++)
-        if ((fds[count++] = make(family, SOCK_STREAM)) < 0) return false;
-    int watcher = watch_connect();
-    if (watcher >= 0) fds[count++] = watcher;
-    bool ok = send_message(to, "network", 7, fds, count);
-    for (int i = 0; i < count; i++) close(fds[i]);
     return ok;
 }
 
-bool network_open_low_ports(void) {
-    /* Where the host's /proc/sys may not be written, servers of the box's user begin at 1024. */
-    return write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+/* ip route add local default dev lo: rtnetlink(7). */
+static bool route(int family, int device) {
+    struct {
+        struct nlmsghdr head;
+        struct rtmsg route;
+        struct rtattr about;
+        int device;
+    } message = {
+        {sizeof message, RTM_NEWROUTE, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, 1, 0},
+        {.rtm_family = (unsigned char)family, .rtm_table = RT_TABLE_LOCAL, .rtm_protocol = RTPROT_BOOT, .rtm_scope = RT_SCOPE_HOST,
+         .rtm_type = RTN_LOCAL},
+        {sizeof(struct rtattr) + sizeof(int), RTA_OIF},
+        device,
+    };
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr error;
+        char rest[512];
+    } answer;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (fd < 0) return false;
+    bool ok = send(fd, &message, sizeof message, 0) == sizeof message;
+    ok = ok && recv(fd, &answer, sizeof answer, 0) >= (ssize_t)(sizeof answer.head + sizeof answer.error);
+    int error = ok ? -answer.error.error : errno;
+    close(fd);
+    errno = error;
+    return !error;
+}
+
+static int new_socket(int family, int kind) {
+    const int on = 1, off = 0;
+    int fd = socket(family, kind | SOCK_CLOEXEC, 0);
+    bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    ok = ok && (family == AF_INET || !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off));
+    if (kind == SOCK_DGRAM) { /* an answer has to come from the address that was asked */
+        ok = ok && !setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+        ok = ok && (family == AF_INET || !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on));
+    }
+    if (ok || fd < 0) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static bool on_port(int fd, int family, unsigned short port) {
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
+    return family == AF_INET6 ? !bind(fd, (struct sockaddr *)&six, sizeof six) : !bind(fd, (struct sockaddr *)&four, sizeof four);
+}
+
+bool network_open(struct box *box) {
+    int device = (int)if_nametoindex("lo"), family = AF_INET6;
+    if (!device || !route(AF_INET, device)) return false;
+    if (!route(AF_INET6, device)) family = AF_INET; /* a kernel without IPv6: then there are no such destinations either */
+    box->network_count = 0;
+    for (int i = 0; i < SPARE_SOCKETS + 2; i++) {
+        int fd = new_socket(family, i ? SOCK_STREAM : SOCK_DGRAM);
+        if (fd < 0) return false;
+        box->network[box->network_count++] = fd;
+        if (i < 2 && !on_port(fd, family, DNS_PORT)) return false;
+        if (i == 1 && listen(fd, QUERIES_WAITING)) return false;
+    }
+    return true;
 }

@@ -5,6 +5,8 @@
 #include "box.h"
 #include "wire.h"
 
+/* What an event of the loop is about; from SLOT_CLIENT on: a client of ctl.sock. */
+enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_GATEWAY, SLOT_CLIENT = 16 };
 enum { CLIENTS_MAX = 64, CLIENT_ROOM = 4096 };
 
 struct client {
@@ -14,25 +16,16 @@ struct client {
     uint8_t in[CLIENT_ROOM];
 };
 
-enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_GATEWAY, SLOT_GATEWAY_TIMER,
-       SLOT_GATEWAY_START, SLOT_CLIENT = 16 };
-
-/* The attachment to the gateway; everything is 0 or -1 in a box without one. */
-struct attachment {
-    int channel, timer, starter; /* a pidfd */
-    pid_t starter_pid;
-    int64_t since, wait;
-};
-
 struct supervisor {
     struct box *box;
     int epoll, timer;
-    struct attachment gateway;
     struct client *clients[CLIENTS_MAX];
     bool ending;
+    int channel;     /* to the gateway; -1: not attached */
+    pid_t starter;   /* of the gateway */
+    int64_t gateway_at; /* when to try again */
+    int gateway_tries;
 };
-
-bool supervisor_watch(struct supervisor *s, int fd, uint64_t slot);
 
 /* lifecycle.c: what a box may become. All return false with errno when it did not happen. */
 bool lifecycle_pause(struct supervisor *s, const char *reason);
@@ -44,11 +37,11 @@ void lifecycle_publish(struct supervisor *s);
 void lifecycle_arm(struct supervisor *s);
 void lifecycle_tick(struct supervisor *s);
 
-/* gateway.c: the box's sockets are at the user's gateway, or on their way there again. */
-void gateway_begin(struct supervisor *s);
-void gateway_heard(struct supervisor *s);
+/* gateway.c */
 void gateway_tick(struct supervisor *s);
-void gateway_started(struct supervisor *s);
+void gateway_heard(struct supervisor *s);
+/* The box is gone, and the gateway need not wait for a supervisor that comes again. */
+void gateway_leave(struct supervisor *s);
 
 /* control.c */
 void control_accept(struct supervisor *s);
