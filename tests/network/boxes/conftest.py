@@ -7,6 +7,7 @@ import fcntl
 import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -303,7 +304,7 @@ def box_world(tmp_path_factory, request):
     finally:
         del sys.path[:2]
     if bundle:
-        command = ["env", f"SSL_CERT_FILE={bundle}", *command]
+        command = [shutil.which("env"), f"SSL_CERT_FILE={bundle}", *command]
     world = World(folder, command)
     world.authority = request.getfixturevalue("authority") if certificate else None
     world.served = folder / "served"
