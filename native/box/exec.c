@@ -276,6 +276,10 @@ static bool open_streams(struct plan *plan, const struct fields *fields, int in[
     plan->pty = false;
     if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) return false;
     if (wire_number(fields, T_STDIN, 0) == 1 ? pipe2(in, O_CLOEXEC) : (in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) return false;
+    /* Theirs, so that they can open /dev/stdout and the like. With one identity there is nothing to change. */
+    int given[] = {out[1], err[1], in[1] >= 0 ? in[0] : -1};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i] >= 0 && fchown(given[i], plan->user.uid, plan->user.gid) && errno != EPERM) return false;
     if (in[1] >= 0) fcntl(in[1], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(err[0], F_SETFL, O_NONBLOCK);
