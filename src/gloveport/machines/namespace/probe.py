@@ -15,10 +15,10 @@ from ..driver import Capabilities, LimitKinds
 from ..exec import ExecRequest, Follower
 from ..home import boot_id
 from ..images.host import host_image
+from ..images.trees import remove_tree
 from ..locks import transition
 from ..result import CommandResult
 from ..spec import BoxSpec, Limits
-from ..trees import remove_tree
 
 if TYPE_CHECKING:
     from .driver import NamespaceDriver
