@@ -43,7 +43,9 @@ struct box {
     int agent_listen, control_listen;
     int handoff;        /* our end */
     int handoff_inside; /* pid 1's end; -1 once it is closed here */
-    pid_t holder, pid1;
+    pid_t holder, pid1, supervisor;
+    int report;   /* to who started the holder; -1 once a supervisor was started */
+    int first_up; /* closed by the first supervisor when it has begun; -1 in later ones */
     int pid1_fd, holder_fd;
     struct spec spec;
     struct state *state;
@@ -71,7 +73,14 @@ _Noreturn void inside_run(struct box *box, int go);
 
 bool rootfs_open(struct box *box, const char **stage);
 bool rootfs_make(struct box *box, const char **stage);
-bool seccomp_install(void);
+/* `watcher`: gets where the kernel tells of each connect(2) before it makes it; NULL: nobody wants to know.
+ * With one, only who gives `connect_cookie` as fourth argument is not told of: the agent, which must not wait. */
+bool seccomp_install(int *watcher);
+extern uint32_t connect_cookie;
+/* network.c: in the new namespace. */
+bool network_up(void);
+/* All addresses on `lo`; fills box->network. */
+bool network_open(struct box *box);
 bool privileges_drop(void);
 
 bool freezer_freeze(struct box *box);

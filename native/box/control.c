@@ -9,8 +9,6 @@
 
 #include "supervisor.h"
 
-enum { SLOT_CLIENT = 16 };
-
 static void forget(struct supervisor *s, size_t index) {
     close(s->clients[index]->fd);
     free(s->clients[index]);

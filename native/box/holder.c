@@ -173,14 +173,29 @@ static bool start_inside(struct box *box) {
 static pid_t start_supervisor(struct box *box) {
     pid_t pid = fork();
     if (pid) return pid;
+    if (box->report >= 0) close(box->report); /* who waits for the end of it does not wait for us */
     box->holder_fd = (int)syscall(SYS_pidfd_open, box->holder, 0);
     if (getppid() != box->holder) box->holder_fd = -1; /* it died before we looked */
     supervisor_run(box);
 }
 
+/* Who hears that a box is ready finds its `state`. */
+static void start_first(struct box *box) {
+    int up[2];
+    char byte;
+    if (pipe2(up, O_CLOEXEC)) up[0] = up[1] = -1;
+    box->first_up = up[1];
+    box->supervisor = start_supervisor(box);
+    box->report = -1;
+    close(up[1]);
+    while (read(up[0], &byte, 1) < 0 && errno == EINTR) continue; /* its end, which also its death brings */
+    close(up[0]);
+    box->first_up = -1;
+}
+
 /* Ends when pid 1 has ended and a supervisor has cleaned up. */
 static int hold(struct box *box) {
-    pid_t supervisor = start_supervisor(box);
+    pid_t supervisor = box->supervisor;
     bool alive = true;
     int in_a_row = 0;
     int64_t last = boot_ms();
@@ -226,6 +241,8 @@ static void signals(void) {
 static int become_holder(const char *path, int report) {
     static struct box box;
     memset(&box, 0, sizeof box);
+    box.report = report;
+    box.first_up = -1;
     signals();
     bool ready = prepare(&box, path);
     if (ready) {
@@ -234,6 +251,7 @@ static int become_holder(const char *path, int report) {
         ready = start_inside(&box);
         prctl(PR_SET_DUMPABLE, 0); /* not before: the maps of a child that is not dumpable belong to root */
     }
+    if (ready) start_first(&box);
     if (ready) snprintf(told, sizeof told, "ready holder=%d pid1=%d", (int)box.holder, (int)box.pid1);
     else note("%s", told);
     size_t size = strlen(told);

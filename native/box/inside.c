@@ -5,15 +5,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,17 +30,6 @@ bool privileges_drop(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct data[2] = {{kept, kept, 0}, {0, 0, 0}};
     return !syscall(SYS_capset, &head, data) && !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
-
-static bool loopback_up(void) {
-    struct ifreq request = {.ifr_name = "lo"};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return false;
-    bool ok = !ioctl(fd, SIOCGIFFLAGS, &request);
-    request.ifr_flags = (short)(request.ifr_flags | IFF_UP);
-    ok = ok && !ioctl(fd, SIOCSIFFLAGS, &request);
-    close(fd);
-    return ok;
 }
 
 /* The root of the box's range; with one identity there is nothing to change. */
@@ -73,13 +59,15 @@ static bool make(struct box *box, const char **stage) {
     if (!become_root_of_the_box(&box->spec)) return false;
     *stage = "die-with-holder";
     if (prctl(PR_SET_PDEATHSIG, SIGKILL)) return false;
+    *stage = "loopback"; /* before /proc/sys is read-only */
+    if (!network_up()) return false;
     if (!rootfs_make(box, stage)) return false;
     *stage = "hostname";
     if (sethostname(box->spec.hostname, strlen(box->spec.hostname))) return false;
-    *stage = "loopback";
-    if (!loopback_up()) return false;
     *stage = "descriptors";
     if (!close_the_host(box)) return false;
+    *stage = "network";
+    if (box->spec.gateway && !network_open(box)) return false;
     *stage = "shared";
     if (mprotect(box->clocks, 4096, PROT_READ) || munmap(box->state, sizeof *box->state)) return false;
     *stage = "privileges";
@@ -87,7 +75,10 @@ static bool make(struct box *box, const char **stage) {
     *stage = "die-with-holder"; /* again: a change of capabilities clears it */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0)) return false;
     *stage = "seccomp";
-    return seccomp_install();
+    int watcher = -1;
+    if (!seccomp_install(box->spec.gateway ? &watcher : NULL)) return false;
+    if (watcher >= 0) box->network[box->network_count++] = watcher;
+    return true;
 }
 
 _Noreturn void inside_run(struct box *box, int go) {
@@ -104,6 +95,7 @@ _Noreturn void inside_run(struct box *box, int go) {
         _exit(1);
     }
     struct agent_setup setup = {box->handoff_inside, -1, &box->spec, box->clocks, box->activity};
-    if (!send_message(box->handoff_inside, "ready", 5, NULL, 0)) _exit(1);
+    if (!send_message(box->handoff_inside, "ready", 5, box->network, box->network_count)) _exit(1);
+    for (int i = 0; i < box->network_count; i++) close(box->network[i]);
     _exit(agent_run(&setup));
 }

@@ -131,10 +131,11 @@ static int64_t idle_at(const struct box *box) {
 }
 
 /* The next moment at which something is due; 0: none. */
-static int64_t next_due(const struct box *box) {
+static int64_t next_due(const struct supervisor *s) {
+    const struct box *box = s->box;
     const struct state *state = box->state;
     const int64_t times[] = {state->phase == RUNNING ? state->pause_at : 0, idle_at(box),
-                             state->phase == PAUSED ? state->delete_at : 0};
+                             state->phase == PAUSED ? state->delete_at : 0, s->gateway_at};
     int64_t due = 0;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] && (!due || times[i] < due)) due = times[i];
@@ -142,7 +143,7 @@ static int64_t next_due(const struct box *box) {
 }
 
 void lifecycle_arm(struct supervisor *s) {
-    int64_t due = next_due(s->box);
+    int64_t due = next_due(s);
     struct itimerspec when = {.it_value = {due / 1000, due % 1000 * 1000000}};
     if (timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &when, NULL)) note("timer: %s", strerror(errno));
 }
@@ -150,6 +151,7 @@ void lifecycle_arm(struct supervisor *s) {
 void lifecycle_tick(struct supervisor *s) {
     struct state *state = s->box->state;
     int64_t now = boot_ms(), idle = idle_at(s->box);
+    gateway_tick(s);
     if (state->phase == PAUSED && state->delete_at && now >= state->delete_at) {
         lifecycle_kill(s, "auto-delete");
     } else if (state->phase == RUNNING && ((state->pause_at && now >= state->pause_at) || (idle && now >= idle))) {

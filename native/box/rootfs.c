@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "submounts.h"
+
 /* linux/mount.h and sys/mount.h cannot both be included. */
 int mount(const char *, const char *, const char *, unsigned long, const void *);
 int umount2(const char *, int);
@@ -21,9 +23,21 @@ int umount2(const char *, int);
 enum { DETACH = 2, OPTIONS_MAX = 4096, WALK = O_PATH | O_DIRECTORY | O_CLOEXEC };
 
 static int lowers[SPEC_LIST], binds[SPEC_LIST], upper = -1, work = -1, own = -1;
+static struct submounts *hidden[SPEC_LIST]; /* of each bind; NULL: nothing is mounted in it */
 
 static const char *const DEVICES[] = {"null", "zero", "full", "random", "urandom", "tty"};
 static int devices[sizeof DEVICES / sizeof *DEVICES];
+
+/* Without what is mounted in it. Here such mounts are locked to their parent, which cannot be had alone: then they come along, and
+ * are covered. */
+static bool open_bind(size_t i, const char *source) {
+    binds[i] = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (binds[i] >= 0 || errno != EINVAL) return binds[i] >= 0;
+    hidden[i] = calloc(1, sizeof **hidden);
+    if (!hidden[i] || !submounts_find(source, hidden[i])) return false;
+    binds[i] = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    return binds[i] >= 0;
+}
 
 bool rootfs_open(struct box *box, const char **stage) {
     const struct spec *s = &box->spec;
@@ -40,8 +54,7 @@ bool rootfs_open(struct box *box, const char **stage) {
         if (size >= sizeof source) return false;
         memcpy(source, s->bind_ro.list[i], size);
         source[size] = 0;
-        if ((binds[i] = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE)) < 0)
-            return false;
+        if (!open_bind(i, source)) return false;
     }
     *stage = "devices";
     for (size_t i = 0; i < sizeof DEVICES / sizeof *DEVICES; i++) {
@@ -175,6 +188,29 @@ static bool overlay(const struct spec *s) {
     return ok && !chdir("root");
 }
 
+/* Over a directory an empty one, over a file the null device. */
+static bool cover(int at, int null) {
+    struct stat info;
+    if (at < 0 || fstat(at, &info)) return false;
+    int tree;
+    if (S_ISDIR(info.st_mode))
+        tree = new_tmpfs(4096, 1, 0555, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    else
+        tree = (int)syscall(SYS_open_tree, null, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+    return attach_closing(tree, at);
+}
+
+static bool cover_submounts(size_t i, const char *to) {
+    for (size_t k = 0; hidden[i] && k < hidden[i]->count; k++) {
+        char path[8192];
+        int size = snprintf(path, sizeof path, "%s/%s", to[0] == '/' ? to + 1 : to, hidden[i]->list[k]);
+        errno = ENAMETOOLONG;
+        if (size < 0 || (size_t)size >= sizeof path) return false;
+        if (!cover(open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW), devices[0])) return false;
+    }
+    return true;
+}
+
 static bool read_only_binds(const struct spec *s) {
     int kept[SPEC_LIST], count = 0;
     for (size_t i = 0; i < s->bind_keep.count; i++) {
@@ -187,7 +223,7 @@ static bool read_only_binds(const struct spec *s) {
     for (size_t i = 0; i < s->bind_ro.count; i++) {
         const char *to = strchr(s->bind_ro.list[i], ':') + 1;
         if (!restrict_tree(binds[i], MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)) return false;
-        if (!attach_closing(binds[i], place_in_root(to, 0755))) return false;
+        if (!attach_closing(binds[i], place_in_root(to, 0755)) || !cover_submounts(i, to)) return false;
     }
     for (int i = 0; i < count; i++)
         if (!attach_closing(kept[i], place_in_root(s->bind_keep.list[i], 0755))) return false;
@@ -203,27 +239,20 @@ static bool make_dev(void) {
         int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
         if (!restrict_tree(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) || !attach_closing(devices[i], file)) return false;
     }
-    const char *const options[] = {"newinstance", "", "ptmxmode", "0666", "mode", "0620", NULL};
-    const char *const *used = options + 2; /* each mount of devpts is an instance of its own since 4.7 */
+    const char *const options[] = {"ptmxmode", "0666", "mode", "0620", NULL}; /* each mount is an instance of its own since 4.7 */
     if (!place("dev/pts", 0755)) return false;
-    if (!attach_closing(new_mount("devpts", used, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), place_in_root("dev/pts", 0755))) return false;
+    if (!attach_closing(new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), place_in_root("dev/pts", 0755))) return false;
     if (!place("dev/shm", 01777)) return false;
     return !symlink("pts/ptmx", "dev/ptmx") && !symlink("/proc/self/fd", "dev/fd") && !symlink("/proc/self/fd/0", "dev/stdin") &&
            !symlink("/proc/self/fd/1", "dev/stdout") && !symlink("/proc/self/fd/2", "dev/stderr");
 }
 
-/* Over files the null device, over directories an empty one; what is not there needs no mask. */
+/* What is not there needs no mask. */
 static bool mask(const char *path, int null) {
     struct stat info;
     if (lstat(path, &info)) return errno == ENOENT;
     if (S_ISLNK(info.st_mode)) return true;
-    int at = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-    int tree;
-    if (S_ISDIR(info.st_mode))
-        tree = new_tmpfs(4096, 1, 0555, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    else
-        tree = (int)syscall(SYS_open_tree, null, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    return attach_closing(tree, at);
+    return cover(open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW), null);
 }
 
 static bool read_only(const char *path) {

@@ -6,9 +6,12 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #ifdef __x86_64__
 #define OUR_ARCH AUDIT_ARCH_X86_64
@@ -50,7 +53,14 @@ static const int DENIED[] = {
 #define ANSWER(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
 #define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-bool seccomp_install(void) {
+uint32_t connect_cookie;
+
+/* The kernel ignores what is in it, so that a program cannot have it there by chance only. */
+static bool new_cookie(void) {
+    return getrandom(&connect_cookie, sizeof connect_cookie, 0) == sizeof connect_cookie;
+}
+
+bool seccomp_install(int *watcher) {
     enum { COUNT = sizeof DENIED / sizeof *DENIED };
     static struct sock_filter program[COUNT * 2 + 64];
     const struct sock_filter head[] = {
@@ -71,7 +81,13 @@ bool seccomp_install(void) {
         program[size++] = (struct sock_filter)IF(DENIED[i], 0, 1);
         program[size++] = (struct sock_filter)ANSWER(EPERM);
     }
+    if (watcher && !new_cookie()) return false;
+    const struct sock_filter tell[] = {IF(SYS_connect, 0, 4), LOAD_ARG(3), IF(connect_cookie, 1, 0),
+                                       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF), ALLOW};
+    for (size_t i = 0; watcher && i < sizeof tell / sizeof *tell; i++) program[size++] = tell[i];
     program[size++] = (struct sock_filter)ALLOW;
     struct sock_fprog filter = {(unsigned short)size, program};
-    return !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+    if (!watcher) return !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter);
+    *watcher = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
+    return *watcher >= 0;
 }

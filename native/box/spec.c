@@ -81,6 +81,7 @@ static const char *judge(struct spec *s) {
         return "uid_base and uid_count, or map_uid, are needed";
     if (s->uid < 0 || s->gid < 0 || s->uid > UINT32_MAX || s->gid > UINT32_MAX) return "uid or gid";
     if (strcmp(s->network, "none") && strcmp(s->network, "gateway")) return "network: none or gateway";
+    if (!strcmp(s->network, "gateway") && (!s->gateway_socket || s->gateway_socket[0] != '/')) return "gateway_socket: a path";
     if (strcmp(s->limits, "cgroup") && strcmp(s->limits, "rlimit")) return "limits: cgroup or rlimit";
     if (!strncmp(s->upper, "tmpfs:", 6)) {
         if (!two_numbers(s->upper + 6, &s->tmpfs_bytes, &s->tmpfs_inodes) || !s->tmpfs_bytes) return "upper=tmpfs:BYTES:INODES";

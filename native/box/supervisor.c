@@ -13,8 +13,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_CLIENT = 16 };
-
 static bool watch(struct supervisor *s, int fd, uint64_t slot) {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = slot};
     return !epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &event);
@@ -70,6 +68,7 @@ static _Noreturn void finish(struct supervisor *s) {
         state->since = boot_ms();
         strcpy(state->reason, "ended");
     }
+    gateway_leave(s);
     limits_release(&box->spec);
     unlinkat(box->dir, "agent.sock", 0);
     unlinkat(box->dir, "ctl.sock", 0);
@@ -104,6 +103,9 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
     case SLOT_TIMER:
         if (read(s->timer, &ticks, sizeof ticks) == sizeof ticks) lifecycle_tick(s);
         return;
+    case SLOT_GATEWAY:
+        gateway_heard(s);
+        return;
     default:
         control_ready(s, slot - SLOT_CLIENT);
     }
@@ -112,6 +114,7 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
 _Noreturn void supervisor_run(struct box *box) {
     static struct supervisor s;
     s.box = box;
+    s.channel = -1;
     s.epoll = epoll_create1(EPOLL_CLOEXEC);
     s.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (s.epoll < 0 || s.timer < 0 || !watch(&s, box->pid1_fd, SLOT_PID1) || !watch(&s, box->agent_listen, SLOT_AGENT) ||
@@ -122,7 +125,9 @@ _Noreturn void supervisor_run(struct box *box) {
     }
     if (box->holder_fd < 0) lifecycle_kill(&s, "holder-killed");
     else if (!watch(&s, box->holder_fd, SLOT_HOLDER)) _exit(1);
+    gateway_tick(&s);
     lifecycle_take_over(&s);
+    if (box->first_up >= 0) close(box->first_up);
     for (;;) {
         struct epoll_event events[16];
         int n = epoll_wait(s.epoll, events, 16, -1);

@@ -5,6 +5,8 @@
 #include "box.h"
 #include "wire.h"
 
+/* What an event of the loop is about; from SLOT_CLIENT on: a client of ctl.sock. */
+enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_GATEWAY, SLOT_CLIENT = 16 };
 enum { CLIENTS_MAX = 64, CLIENT_ROOM = 4096 };
 
 struct client {
@@ -19,6 +21,10 @@ struct supervisor {
     int epoll, timer;
     struct client *clients[CLIENTS_MAX];
     bool ending;
+    int channel;     /* to the gateway; -1: not attached */
+    pid_t starter;   /* of the gateway */
+    int64_t gateway_at; /* when to try again */
+    int gateway_tries;
 };
 
 /* lifecycle.c: what a box may become. All return false with errno when it did not happen. */
@@ -30,6 +36,12 @@ void lifecycle_kill(struct supervisor *s, const char *reason);
 void lifecycle_publish(struct supervisor *s);
 void lifecycle_arm(struct supervisor *s);
 void lifecycle_tick(struct supervisor *s);
+
+/* gateway.c */
+void gateway_tick(struct supervisor *s);
+void gateway_heard(struct supervisor *s);
+/* The box is gone, and the gateway need not wait for a supervisor that comes again. */
+void gateway_leave(struct supervisor *s);
 
 /* control.c */
 void control_accept(struct supervisor *s);

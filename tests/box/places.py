@@ -75,9 +75,8 @@ class Place:
         )
 
     @contextlib.contextmanager
-    def box(self, **more: Any) -> Iterator[Path]:
-        """A running box, which is gone afterwards, with its directory."""
-        folder = self.directory(**more)
+    def running(self, folder: Path) -> Iterator[Path]:
+        """Starts it; it is gone afterwards, with its directory."""
         done = self.start(folder)
         assert done.returncode == 0, done.stderr
         try:
@@ -85,6 +84,12 @@ class Place:
         finally:
             end(folder)
             shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def box(self, **more: Any) -> Iterator[Path]:
+        """A running box, which is gone afterwards, with its directory."""
+        with self.running(self.directory(**more)) as folder:
+            yield folder
 
 
 def state(folder: Path) -> dict[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.box.client import BoxError, Connection
-from tests.box.places import Place, state
+from tests.box.places import Place, end, state, wait_for
 
 DENIED = {  # a syscall by Python's ctypes: number on x86_64, arguments
     "unshare(CLONE_NEWUSER)": (272, 0x10000000),
@@ -41,8 +43,69 @@ def test_the_root_has_nothing_of_the_host_beside_or_over_it(connection: Connecti
     places = [line.split()[4] for line in mounts]
     assert len([place for place in places if place == "/"]) == 1
     assert not [line for line in mounts if str(shared.parent) in line.split()[4]]
-    allowed = ("/", "/usr", "/proc", "/dev", "/run", "/tmp")
-    assert all(place in allowed or place.startswith(("/usr/", "/proc/", "/dev/")) for place in places), places
+    allowed = ("/", "/usr", "/usr/local", "/proc", "/dev", "/run")
+    assert all(place in allowed or place.startswith(("/proc/", "/dev/")) for place in places), places
+
+
+MOUNTS = """
+set -e
+mount --make-rprivate /
+mount -t tmpfs -o mode=0755 none "$1/tree"
+mkdir "$1/tree/folder" "$1/tree/folder/deep"
+echo visible > "$1/tree/file"; echo under > "$1/tree/one file"; echo beneath > "$1/tree/folder/beneath"
+echo secret > "$1/secret"; chmod 644 "$1/secret"
+mount -t tmpfs -o mode=0755 none "$1/tree/folder"
+mkdir "$1/tree/folder/deep"; echo secret > "$1/tree/folder/secret"
+mount -t tmpfs -o mode=0755 none "$1/tree/folder/deep"; echo secret > "$1/tree/folder/deep/secret"
+mount --bind "$1/secret" "$1/tree/one file"
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts are made by root")
+def test_what_is_mounted_below_a_bound_directory_stays_outside(place: Place) -> None:
+    base = place.root / f"bound{place.uid}"
+    (base / "tree").mkdir(parents=True)
+    folder = place.directory(bind_ro=["/usr:/usr", f"{base}/tree:/opt/tree"])
+    command = [*("unshare", "-m", "sh", "-c", MOUNTS, "sh", str(base)), *place.prefix, str(place.program), "run", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    try:
+        with Connection(folder) as client:
+            assert client.sh("cat /opt/tree/file")["stdout"] == b"visible\n"  # the control: the tree itself is there
+            assert client.sh("ls -A /opt/tree/folder")["stdout"] == b""
+            assert client.sh("cat '/opt/tree/one file' /opt/tree/folder/secret /opt/tree/folder/deep/secret")["stdout"] == b""
+            assert client.sh("umount -l /opt/tree/folder || umount /opt/tree/folder")["exit_code"] != 0
+    finally:
+        end(folder)
+        shutil.rmtree(base)
+
+
+def test_ways_out_of_a_root_directory(connection: Connection, place: Place) -> None:
+    """chroot(2) from a deeper directory with one above it open: classic, and of no use where nothing lies above."""
+    if place.uid:
+        assert python(connection, "import os\ntry: os.chroot('/tmp')\nexcept OSError as e: print(e.errno)") == "1"
+        return
+    escape = (
+        "import os\nabove=os.open('/',os.O_RDONLY); os.makedirs('/tmp/deep',exist_ok=True); os.chroot('/tmp/deep'); os.fchdir(above)\n"
+        "for i in range(40): os.chdir('..')\nos.chroot('.'); print(sorted(os.listdir('/home')), os.path.exists('/sys/kernel'))"
+    )
+    assert python(connection, escape, user="root") == "['user'] False"
+
+
+def test_descriptors_and_roots_of_other_processes_lead_nowhere(connection: Connection, place: Place) -> None:
+    for user in [{}] if place.uid else [{}, {"user": "root"}]:
+        for path in ("/proc/1/root/", "/proc/1/cwd/", "/proc/1/fd/0", "/proc/1/fd/3", "/proc/1/fd/4", "/proc/1/map_files", "/proc/1/task/1/fd/3"):
+            assert connection.run("ls", path, **user)["exit_code"] != 0, path
+        assert connection.sh("ls /proc/$$/root/home", **user)["stdout"] == b"user\n"  # the control: one's own
+        taken = "import ctypes,os; l=ctypes.CDLL(None,use_errno=True); f=os.pidfd_open(1); print(l.syscall(438,f,3,0), ctypes.get_errno())"
+        assert python(connection, taken, **user) == "-1 1"  # pidfd_getfd
+        write = "import ctypes\nl=ctypes.CDLL(None,use_errno=True)\nb=ctypes.create_string_buffer(8)\n"
+        write += "v=(ctypes.c_void_p*2)(ctypes.addressof(b),8); print(l.process_vm_readv(1,v,1,v,1,0), ctypes.get_errno())"
+        assert python(connection, write, **user) == "-1 1"
+    pids = connection.sh("ls -d /proc/[0-9]* | wc -l")["stdout"]
+    assert int(pids) < 10  # processes of the host are not among them
 
 
 def test_files_of_the_host_cannot_be_named(connection: Connection, shared: Path) -> None:
@@ -153,7 +216,7 @@ def test_a_box_that_cannot_be_as_asked_is_refused(place: Place, keys: dict[str, 
     folder = place.directory(**keys)
     done = place.start(folder)
     assert done.returncode == 1 and done.stdout == "" and word in done.stderr, done
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and str(folder) in _arguments(pid)]
+    wait_for(lambda: not [pid for pid in os.listdir("/proc") if pid.isdigit() and str(folder) in _arguments(pid)])
 
 
 def _arguments(pid: str) -> str:
