@@ -1,5 +1,6 @@
 """Machines as dependencies of Pydantic AI agents, without a network."""
 
+import asyncio
 import json
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_result_as_a_model_sees_it(shared):
         """Run a shell command in the sandbox."""
         return ctx.deps.commands.run(command, timeout_seconds=0.5)
 
-    plain, late = returned(agent.run_sync("go", deps=shared))
+    plain, late = returned(asyncio.run(agent.run("go", deps=shared)))
     assert plain == '{"stdout":"hi\\n","stderr":"","exit_code":3,"truncated":false}'
     assert json.loads(late)["timed_out"] is True
 
@@ -76,8 +77,6 @@ def test_a_missing_file_is_a_retry_and_a_missing_machine_is_not(state):
             await agent_of("/workspace/here").run("go", deps=sandbox)
         assert not retries
 
-    import asyncio
-
     asyncio.run(go())
 
 
@@ -100,7 +99,7 @@ def test_one_machine_per_conversation(state):
         sandbox = Sandbox.connect(chat.sandbox_id)
         try:
             chat.turns += 1
-            return json.loads(returned(agent.run_sync("go", deps=sandbox))[0])["stdout"]
+            return json.loads(returned(asyncio.run(agent.run("go", deps=sandbox)))[0])["stdout"]
         finally:
             sandbox.pause()
 

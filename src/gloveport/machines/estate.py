@@ -25,12 +25,16 @@ from ..errors import (
 )
 from .driver import Driver
 from .home import box_folder, host_name, state_root
+from .images.collection import collect
+from .images.layers import LayerStore
+from .images.manifests import ImageStore
+from .images.owners import Owners
+from .images.trees import remove_tree
 from .locks import hold, transition
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
 from .spec import UID_BASE, BoxSpec, Image, Limits
 from .state import Seen
-from .trees import remove_tree
 
 __all__ = ("Estate", "Prepare", "Woken", "doomed", "estate", "image_options", "new_id", "use_gateway")
 
@@ -50,6 +54,8 @@ class Estate:
         self.drivers = drivers
         self.registry = Registry(root / "machines.sqlite")
         self.host = host_name()
+        self.layers = LayerStore(root / "layers", Owners.here(UID_BASE))
+        self.images = ImageStore(root / "images")
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,6 +133,7 @@ class Estate:
                 binds=tuple((source, place) for source, place in options["image"]["binds"]),
                 keep=tuple(options["image"]["keep"]),
                 env=options["image"]["env"],
+                workdir=options["image"].get("workdir", "/workspace"),
             ),
             limits=Limits(**options["limits"]),
             env=options.get("base_env", {}),
@@ -273,7 +280,20 @@ class Estate:
             finally:
                 os.close(descriptor)
         self.registry.forget()
+        self.collect()
         return swept
+
+    def collect(self, *, everything: bool = False, young: float = 3600.0) -> list[str]:
+        """Remove copies of files on which no machine, image or snapshot stands any more, with `everything` other layers, too. Gives
+        their ids. Those that are younger than so many seconds stay: somebody may be about to use them."""
+        used = set[str]()
+        for record in (*self.registry.find(), *self.registry.snapshots()):
+            used |= {Path(layer).parent.name for layer in record.options["image"]["layers"]}
+        if everything:
+            from .images.host import host_image
+
+            used |= {layer.parent.name for layer in host_image(self.root).layers}
+        return collect(self.layers, self.images, used, young=young, prefix="" if everything else "live-")
 
     def _sweep_one(self, id: str) -> bool:  # noqa: A002
         record, folder = self.registry.get(id), box_folder(self.root, id)
@@ -341,6 +361,7 @@ def image_options(root: Path, image: Image) -> dict[str, Any]:
         "binds": [list(bind) for bind in image.binds],
         "keep": list(image.keep),
         "env": dict(image.env),
+        "workdir": image.workdir,
     }
 
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...errors import RemoteUnsupportedError, SnapshotNotFoundError, TemplateNotFoundError, ValidationError
-from ...machines.estate import Estate, image_options, new_id
+from ...errors import RemoteUnsupportedError, ValidationError
+from ...machines.estate import Estate, new_id
 from ...machines.registry import Record
 from ...machines.spec import Limits, checked_env
 from ...policy import NetworkRules
+from .bases import ImageSource, base_of
 from .network import Network, network_rules
 
 __all__ = (
@@ -126,7 +127,7 @@ def record_of(
     metadata: Mapping[str, str] | None = None,
     env_vars: Mapping[str, str] | None = None,
     network: Network = None,
-    image: str | None = None,
+    image: ImageSource | None = None,
     from_template: str | None = None,
     from_snapshot: str | None = None,
     user: str | None = None,
@@ -147,7 +148,7 @@ def record_of(
         raise ValidationError(f"`driver` must be one of {', '.join(estate.drivers)}, not {driver!r}")
     limits = Limits(**chosen)
     rules = checked_network(network)
-    base = _base(estate, image, from_template, from_snapshot)
+    base = base_of(estate, image, from_template, from_snapshot)
     label = checked_name(name)
     options = {
         "image": base["image"],
@@ -172,23 +173,6 @@ def record_of(
         auto_delete=checked_seconds("auto_delete_seconds", auto_delete_seconds, zero=True),
         auto_resume=bool(auto_resume),
     )
-
-
-def _base(estate: Estate, image: str | None, template: str | None, snapshot: str | None) -> Mapping[str, Any]:
-    """What the machine begins with."""
-    if sum(value is not None for value in (image, template, snapshot)) > 1:
-        raise ValidationError("`image`, `from_template` and `from_snapshot` exclude each other")
-    if snapshot is not None:
-        for record in estate.registry.snapshots():
-            if snapshot in (record.id, record.name):
-                return record.options
-        raise SnapshotNotFoundError(f"no snapshot {snapshot!r}")
-    wanted = image or template or "host"
-    if wanted != "host":
-        raise TemplateNotFoundError(f"no image or template {wanted!r}", hint="`image='host'` is there always")
-    from ...machines.images.host import host_image
-
-    return {"image": image_options(estate.root, host_image(estate.root))}
 
 
 def checked_network(network: Network) -> NetworkRules | None:

@@ -11,13 +11,15 @@ import anyio
 from anyio.to_thread import run_sync
 
 from ...machines.box import Box
-from ...machines.copies import snapshot
+from ...machines.copies import remove_snapshot, save_image
+from ...machines.copies import snapshot as take_snapshot
 from ...machines.driver import Capabilities
 from ...machines.estate import Woken, estate
 from . import base
 from .async_commands import AsyncCommands
 from .async_files import AsyncFiles
 from .base import Requirement
+from .bases import ImageSource
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .network import Network
 from .options import UNSET, Unset, refuse_remote
@@ -95,7 +97,7 @@ class AsyncSandbox:
         env_vars: Mapping[str, str] | None = None,
         network: Network = None,
         secrets: Mapping[str, NetworkSecret] | None = None,
-        image: str | None = None,
+        image: ImageSource | None = None,
         from_template: str | None = None,
         from_snapshot: str | Snapshot | None = None,
         user: str | None = None,
@@ -153,6 +155,17 @@ class AsyncSandbox:
     async def update_by_id(cls, sandbox_id: str, **changes: Any) -> None:
         """As `update`, without a handle."""
         await run_sync(lambda: base.update(estate(), sandbox_id, **changes))
+
+    @classmethod
+    async def list_snapshots(cls) -> list[Snapshot]:
+        """All snapshots of this user, the oldest first; those of machines that were deleted, too."""
+        return await run_sync(lambda: [snapshot_of(record) for record in estate().registry.snapshots()])
+
+    @classmethod
+    async def delete_snapshot(cls, snapshot: str | Snapshot) -> bool:
+        """Forget a snapshot, by its id or name. Machines that were made of it stay. Gives whether there was one."""
+        wanted = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        return await run_sync(lambda: remove_snapshot(estate(), wanted))
 
     @classmethod
     async def capabilities(cls, driver: str | None = None) -> Capabilities:
@@ -256,7 +269,11 @@ class AsyncSandbox:
 
     async def snapshot(self, name: str | None = None) -> Snapshot:
         """A frozen copy of its files, for `create(from_snapshot=…)`."""
-        return snapshot_of(await run_sync(snapshot, self._box.estate, self.id, name))
+        return snapshot_of(await run_sync(take_snapshot, self._box.estate, self.id, name))
+
+    async def save_template(self, name: str) -> None:
+        """Its files as a template, for `create(from_template=name)`. One of that name is replaced; machines made of it stay."""
+        await run_sync(lambda: save_image(self._box.estate, self.id, name))
 
     async def snapshots(self) -> list[Snapshot]:
         """The snapshots of this machine, the oldest first."""

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ...machines.box import Box
-from ...machines.copies import snapshot
+from ...machines.copies import remove_snapshot, save_image
+from ...machines.copies import snapshot as take_snapshot
 from ...machines.driver import Capabilities
 from ...machines.estate import Woken, estate
 from . import base
 from .base import Requirement
+from .bases import ImageSource
 from .commands import Commands
 from .files import Files
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
@@ -58,7 +60,7 @@ class Sandbox:
         env_vars: Mapping[str, str] | None = None,
         network: Network = None,
         secrets: Mapping[str, NetworkSecret] | None = None,
-        image: str | None = None,
+        image: ImageSource | None = None,
         from_template: str | None = None,
         from_snapshot: str | Snapshot | None = None,
         user: str | None = None,
@@ -80,6 +82,10 @@ class Sandbox:
         stopped before it is deleted with its files (0: at once; `None`: never). `auto_resume=False`: a paused machine refuses calls
         instead of waking. `user`: who commands and file calls are by default (`"root"`: the machine's own root). Limits: `memory_mb`
         (MiB, default 1024), `pids` (512), `cpus` (none), `disk_mb` (4096), `open_files` (4096); `None` is no limit.
+
+        `image`: `"host"` (default: this host's programs, read-only, and nothing else of it), `"debian"` (made at the first use, which
+        takes minutes), or the path of an archive: a root file system, an OCI
+        image or what `docker save` writes. `from_template` and `from_snapshot` begin with another machine's files.
 
         `network`: `None` (none at all, and none later), `"internet"` (every public host), or what may be reached: a list of rules
         (`"pypi.org"`, `"*.github.com:443"`), `NetworkRules`, `NetworkConfig`; `[]` is nothing until `update(network=…)`. `secrets`: by
@@ -126,6 +132,17 @@ class Sandbox:
     def update_by_id(cls, sandbox_id: str, **changes: Any) -> None:
         """As `update`, without a handle. It does not wake."""
         base.update(estate(), sandbox_id, **changes)
+
+    @classmethod
+    def list_snapshots(cls) -> list[Snapshot]:
+        """All snapshots of this user, the oldest first; those of machines that were deleted, too."""
+        return [snapshot_of(record) for record in estate().registry.snapshots()]
+
+    @classmethod
+    def delete_snapshot(cls, snapshot: str | Snapshot) -> bool:
+        """Forget a snapshot, by its id or name. Machines that were made of it stay. Gives whether there was one."""
+        wanted = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        return remove_snapshot(estate(), wanted)
 
     @classmethod
     def capabilities(cls, driver: str | None = None) -> Capabilities:
@@ -223,7 +240,11 @@ class Sandbox:
 
     def snapshot(self, name: str | None = None) -> Snapshot:
         """A frozen copy of its files, for `create(from_snapshot=…)`. Memory is not in it."""
-        return snapshot_of(snapshot(self._box.estate, self.id, name))
+        return snapshot_of(take_snapshot(self._box.estate, self.id, name))
+
+    def save_template(self, name: str) -> None:
+        """Its files as a template, for `create(from_template=name)`. One of that name is replaced; machines made of it stay."""
+        save_image(self._box.estate, self.id, name)
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots of this machine, the oldest first."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import secrets
 import socket
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +18,10 @@ from ..driver import Capabilities, LimitKinds
 from ..exec import ExecRequest, Follower
 from ..home import boot_id
 from ..images.host import host_image
+from ..images.trees import remove_tree
 from ..locks import transition
 from ..result import CommandResult
 from ..spec import BoxSpec, Limits
-from ..trees import remove_tree
 
 if TYPE_CHECKING:
     from .driver import NamespaceDriver
@@ -65,18 +68,47 @@ def _key() -> list[Any]:
 
 
 def _measure(driver: NamespaceDriver, root: Path) -> Capabilities:
+    try:
+        with _folder(driver, root) as folder:
+            found = _try(driver, folder, root)
+    except (GloveportError, OSError) as error:
+        return Capabilities(driver="namespace", isolation="none", problem=str(error))
+    with contextlib.suppress(GloveportError, OSError), _folder(driver, root) as folder:
+        return dataclasses.replace(found, net="rules" if _brings_sockets(driver, folder, root) else "none")
+    return found
+
+
+@contextlib.contextmanager
+def _folder(driver: NamespaceDriver, root: Path) -> Generator[Path]:
+    """Of a machine that nobody knows, and of which nothing is left."""
     id = f"probe-{secrets.token_hex(8)}"  # noqa: A001
     folder = root / "boxes" / id
     with transition(root, id):
         folder.mkdir(mode=0o700)
         try:
-            return _try(driver, folder, root)
-        except (GloveportError, OSError) as error:
-            return Capabilities(driver="namespace", isolation="none", problem=str(error))
+            yield folder
         finally:
             driver.kill(folder, "probe")
             driver.release(folder)
             remove_tree(folder)
+
+
+def _brings_sockets(driver: NamespaceDriver, folder: Path, root: Path) -> bool:
+    gateway = _Gateway(folder)
+    try:
+        _start(
+            driver, folder, root, network=True, gateway_argv=("/bin/true",), gateway_socket=str(folder / gateway.name)
+        )
+        return gateway.given() > 2
+    finally:
+        gateway.close()
+
+
+def _start(driver: NamespaceDriver, folder: Path, root: Path, **more: Any) -> BoxSpec:
+    spec = BoxSpec(id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False, **more)
+    spec = driver.prepare(folder, spec)
+    driver.start(folder, spec)
+    return spec
 
 
 class _Gateway:
@@ -115,20 +147,7 @@ class _Gateway:
 def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
     from .driver import Supervised
 
-    gateway = _Gateway(folder)
-    spec = BoxSpec(
-        id=folder.name,
-        hostname="probe",
-        image=host_image(root),
-        limits=_LIMITS,
-        env={},
-        root=False,
-        network=True,
-        gateway_argv=("/bin/true",),
-        gateway_socket=str(folder / gateway.name),
-    )
-    spec = driver.prepare(folder, spec)
-    driver.start(folder, spec)
+    spec = _start(driver, folder, root)
     channel = Channel(folder, "agent.sock", Supervised(folder))
     try:
 
@@ -144,7 +163,7 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
             else "total"
             if "memory" in can
             else "per_process",
-            pids="none" if "all" in run(_MANY).stdout else "hard",
+            pids="hard",
             cpu="quota" if "cpu" in can else "none",
         )
         root_user = run(_OWNER, "0").ok if spec.privileged else False
@@ -153,10 +172,11 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         paused = driver.look(folder).condition == "paused"
         driver.thaw(folder)
         awake = run("true").ok
-        sockets = gateway.given()
+        # Last: those that it starts are there for a while, and no other can be started.
+        if "all" in run(_MANY).stdout:
+            limits = dataclasses.replace(limits, pids="none")
     finally:
         channel.drop()
-        gateway.close()
     return Capabilities(
         driver="namespace",
         isolation="namespace",
@@ -164,7 +184,6 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         fork="files",
         fork_files="copy",
         limits=limits,
-        net="rules" if sockets else "none",
         root_user=root_user,
         freezer="cgroup" if "freeze" in can else "signals",
     )
