@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -19,6 +20,7 @@ from gloveport.pydantic_ai import MachineSandbox, MachineTools
 from gloveport.testing import scripted_model
 
 models.ALLOW_MODEL_REQUESTS = False
+pytestmark = pytest.mark.usefixtures("loops")
 
 
 def machine_of(ref):
@@ -37,7 +39,8 @@ def used(state):
 @pytest.fixture(scope="module")
 def workspace(used):
     """One machine for the whole module."""
-    result = Agent(scripted_model(("bash", {"command": "true"})), capabilities=[MachineSandbox(), MachineTools()]).run_sync("go")
+    agent = Agent(scripted_model(("bash", {"command": "true"})), capabilities=[MachineSandbox(), MachineTools()])
+    result = asyncio.run(agent.run("go"))
     used.append(result.workspace.ref)
     return result.workspace.ref
 
@@ -99,7 +102,8 @@ def test_a_command_that_fails_is_late_or_writes_too_much_is_a_result(call):
 
 def test_a_command_may_not_ask_for_more_time_than_there_is(call):
     ((_, text),) = call(
-        ("bash", {"command": "sleep 60", "timeout_seconds": 50}), tools=MachineTools(timeout_seconds=0.5, max_timeout_seconds=1)
+        ("bash", {"command": "sleep 60", "timeout_seconds": 50}),
+        tools=MachineTools(timeout_seconds=0.5, max_timeout_seconds=1),
     )
     assert json.loads(text)["note"].startswith("stopped after 1 s")
 
@@ -151,7 +155,9 @@ def test_an_edit_of_several_parts_happens_as_a_whole_or_not_at_all(call):
 def test_the_hash_that_was_read_is_good_for_a_write(call):
     ((_, read),) = call(("read_file", {"path": "two"}))
     digest = read.partition("sha256:")[2].partition("]")[0]
-    assert call(("write_file", {"path": "two", "content": "new", "expected_hash": f"sha256:{digest}"}))[0][0] == "success"
+    assert (
+        call(("write_file", {"path": "two", "content": "new", "expected_hash": f"sha256:{digest}"}))[0][0] == "success"
+    )
 
 
 def test_long_files_and_long_lines_are_cut_and_said_so(call):
@@ -168,7 +174,9 @@ def test_long_files_and_long_lines_are_cut_and_said_so(call):
 
 def test_an_image_is_shown_and_a_binary_file_is_not(workspace):
     png = "printf '\\211PNG\\r\\n\\032\\n....' >a.png; head -c 100 /dev/zero >b.bin"
-    model = scripted_model(("bash", {"command": png}), ("read_file", {"path": "a.png"}), ("read_file", {"path": "b.bin"}))
+    model = scripted_model(
+        ("bash", {"command": png}), ("read_file", {"path": "a.png"}), ("read_file", {"path": "b.bin"})
+    )
     result = Agent(model, capabilities=[MachineSandbox(), MachineTools()]).run_sync("go", workspace=workspace)
     parts = [part for message in result.new_messages() for part in message.parts if part.part_kind == "tool-return"]
     image = parts[1].content
@@ -295,9 +303,7 @@ def test_commands_say_that_they_are_code():
 def test_usage_limits_end_a_run_of_many_calls(used):
     from pydantic_ai import UsageLimits
 
-    agent = Agent(
-        scripted_model(*[("bash", {"command": "true"})] * 5), capabilities=[MachineSandbox(), MachineTools()]
-    )
+    agent = Agent(scripted_model(*[("bash", {"command": "true"})] * 5), capabilities=[MachineSandbox(), MachineTools()])
     with pytest.raises(UsageLimitExceeded):
         agent.run_sync("go", usage_limits=UsageLimits(request_limit=3))
     for info in Sandbox.list(status="active"):

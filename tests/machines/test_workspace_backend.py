@@ -96,20 +96,20 @@ def backend(made, one_ref):
 @pytest.mark.parametrize(
     "forge",
     [
-        lambda id, signature: id,
-        lambda id, signature: f"{id}.",
-        lambda id, signature: f"{id}.{signature[:-1]}{'A' if signature[-1] != 'A' else 'B'}",
-        lambda id, signature: f"{id}x.{signature}",
-        lambda id, signature: f".{signature}",
-        lambda id, signature: f"../{id}.{signature}",
-        lambda id, signature: f"{id}.{signature}\n",
-        lambda id, signature: f"{id}.{signature}é",
-        lambda id, signature: "",
+        lambda box, signature: box,
+        lambda box, signature: f"{box}.",
+        lambda box, signature: f"{box}.{signature[:-1]}{'A' if signature[-1] != 'A' else 'B'}",
+        lambda box, signature: f"{box}x.{signature}",
+        lambda box, signature: f".{signature}",
+        lambda box, signature: f"../{box}.{signature}",
+        lambda box, signature: f"{box}.{signature}\n",
+        lambda box, signature: f"{box}.{signature}é",
+        lambda box, signature: "",
     ],
 )
 def test_a_forged_reference_is_refused_and_the_true_one_is_not(made, one_ref, forge):
-    id, _, signature = one_ref.id.rpartition(".")
-    forged = WorkspaceRef(provider="gloveport", id=forge(id, signature))
+    box, _, signature = one_ref.id.rpartition(".")
+    forged = WorkspaceRef(provider="gloveport", id=forge(box, signature))
 
     async def main():
         with pytest.raises(WorkspaceUnavailableError, match="not made by this application"):

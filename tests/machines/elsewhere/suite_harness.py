@@ -9,6 +9,8 @@ from gloveport import Sandbox
 from gloveport.pydantic_ai import MachineSandbox
 from gloveport.testing import scripted_model
 
+pytestmark = pytest.mark.usefixtures("loops")
+
 
 def ran(*calls, tools, **options):
     result = Agent(scripted_model(*calls), capabilities=[MachineSandbox(), *tools]).run_sync("go", **options)

@@ -133,7 +133,9 @@ class MachineBackend(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Sup
             )
         if result.timed_out:
             raise WorkspaceTimeoutError(
-                f"the command took longer than {timeout:g} s and was stopped", stdout=result.stdout, stderr=result.stderr
+                f"the command took longer than {timeout:g} s and was stopped",
+                stdout=result.stdout,
+                stderr=result.stderr,
             )
         if result.limit == "output" or result.truncated:
             raise WorkspaceOutputLimitError(

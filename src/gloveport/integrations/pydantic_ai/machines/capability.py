@@ -65,7 +65,9 @@ class MachineSandbox(AbstractCapability[AgentDepsT]):
         checked_path(self.working_dir, "working_dir")
         self._signer = Signer(self.ref_key, self.owner)
         if self.defer_loading:
-            raise UserError("MachineSandbox cannot be deferred: a run's workspace is chosen when it starts. Defer `MachineTools`.")
+            raise UserError(
+                "MachineSandbox cannot be deferred: a run's workspace is chosen when it starts. Defer `MachineTools`."
+            )
 
     @classmethod
     def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> AbstractCapability[AgentDepsT]:
@@ -91,7 +93,9 @@ class MachineSandbox(AbstractCapability[AgentDepsT]):
 
     async def _create(self) -> AsyncSandbox:
         given = {name: getattr(self, name) for name in _OPTIONS}
-        return await AsyncSandbox.create(**{name: value for name, value in given.items() if name in _NONE or value is not None})
+        return await AsyncSandbox.create(
+            **{name: value for name, value in given.items() if name in _NONE or value is not None}
+        )
 
 
 _NONE = ("timeout_seconds", "idle_seconds", "auto_delete_seconds")

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 
 from ....machines.result import CommandResult
 from ....machines.transcript import Stream
-from .search import Pattern, find_arguments, grep_arguments, lines_of_find, lines_of_grep
+from .search import Pattern, find_arguments, grep_arguments, inside, lines_of_find, lines_of_grep
 
 __all__ = ("Functions", "Replacement")
 
@@ -54,7 +54,9 @@ def _told(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         except WorkspaceUnavailableError:
             raise
         except WorkspaceOutputLimitError:
-            raise ToolFailed("There is too much to show: ask for less, with a narrower path, glob or pattern.") from None
+            raise ToolFailed(
+                "There is too much to show: ask for less, with a narrower path, glob or pattern."
+            ) from None
         except WorkspaceTimeoutError:
             raise ToolFailed("This took too long: ask for less, with a narrower path, glob or pattern.") from None
         except (OSError, ValueError) as error:
@@ -99,7 +101,7 @@ class Functions:
         """
         seconds = self.timeout if timeout_seconds is None else min(max(timeout_seconds, 1.0), self.max_timeout)
         try:
-            result = await ctx.workspace.run(command, shell=True, timeout=seconds)
+            result = await ctx.workspace.run(command, shell=True, timeout=seconds)  # noqa: S604
         except WorkspaceTimeoutError as error:
             note = f"stopped after {seconds:g} s; `timeout_seconds` may be up to {self.max_timeout:g}"
             return self._result(error.stdout, error.stderr, _TIMED_OUT, timed_out=True, note=note)
@@ -153,9 +155,7 @@ class Functions:
         return f"[{path}: {place}{more}, sha256:{_hash(data)}]\n{body}"
 
     @_told
-    async def write_file(
-        self, ctx: RunContext[Any], path: str, content: str, expected_hash: str | None = None
-    ) -> str:
+    async def write_file(self, ctx: RunContext[Any], path: str, content: str, expected_hash: str | None = None) -> str:
         """Write a text file, and the directories above it. What the file held before is gone.
 
         Args:
@@ -215,7 +215,7 @@ class Functions:
             glob: Only those that fit, such as `*.py`, or `src/**/*.ts` from `path` on.
         """
         directory = await self._directory(ctx, path)
-        result = await ctx.workspace.run(find_arguments(), cwd=directory, timeout=self.timeout)
+        result = await ctx.workspace.run(inside(directory, find_arguments()), timeout=self.timeout)
         found = lines_of_find(result.stdout, None if glob is None else Pattern(glob))
         return self._listing(found, "No files" + (f" fit {glob!r}." if glob else "."))
 
@@ -246,7 +246,7 @@ class Functions:
         arguments = grep_arguments(
             pattern, name, ignore_case=ignore_case, literal=literal, context=min(max(context, 0), 100)
         )
-        result = await ctx.workspace.run(arguments, cwd=directory, timeout=self.timeout)
+        result = await ctx.workspace.run(inside(directory, arguments), timeout=self.timeout)
         found = lines_of_grep(result.stdout, None if glob is None else Pattern(glob))
         if result.exit_code > 1 and not found:
             raise ValueError(result.stderr.strip() or f"grep ended with {result.exit_code}")

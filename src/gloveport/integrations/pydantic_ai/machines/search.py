@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-__all__ = ("Pattern", "find_arguments", "grep_arguments", "lines_of_find", "lines_of_grep")
+__all__ = ("Pattern", "find_arguments", "grep_arguments", "inside", "lines_of_find", "lines_of_grep")
 
 
 class Pattern:
@@ -28,24 +28,29 @@ class Pattern:
         return self._regex.fullmatch(path if self._whole else posixpath.basename(path)) is not None
 
 
-_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)
+_PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)
 
 
 def _pieces(glob: str) -> Iterator[str]:
-    for token in _TOKEN.findall(glob):
-        match token[0]:
-            case "*" if token == "**/":
+    for piece in _PIECE.findall(glob):
+        match piece[0]:
+            case "*" if piece == "**/":
                 yield "(?:[^/]+/)*"
             case "*":
-                yield ".*" if token == "**" else "[^/]*"
+                yield ".*" if piece == "**" else "[^/]*"
             case "?":
                 yield "[^/]"
-            case "[" if len(token) > 1:
-                yield "[" + ("^" if token[1] == "!" else "") + token[1 + (token[1] == "!") :].replace("\\", r"\\")
-            case "{" if len(token) > 1:
-                yield "(?:" + "|".join("".join(_pieces(part)) for part in token[1:-1].split(",")) + ")"
+            case "[" if len(piece) > 1:
+                yield "[" + ("^" if piece[1] == "!" else "") + piece[1 + (piece[1] == "!") :].replace("\\", r"\\")
+            case "{" if len(piece) > 1:
+                yield "(?:" + "|".join("".join(_pieces(part)) for part in piece[1:-1].split(",")) + ")"
             case _:
-                yield re.escape(token)
+                yield re.escape(piece)
+
+
+def inside(directory: str, arguments: list[str]) -> list[str]:
+    """The same command in another directory (in Pydantic AI 2.62 `Workspace.run` takes no `cwd`)."""
+    return ["sh", "-c", 'cd -- "$1" && shift && exec "$@"', "sh", directory, *arguments]
 
 
 def find_arguments() -> list[str]:

@@ -15,7 +15,9 @@ from . import functions
 
 __all__ = ("MachineTools",)
 
-_DESCRIPTION = "A shell and files of an isolated Linux machine: bash, read_file, write_file, edit_file, list_files, grep."
+_DESCRIPTION = (
+    "A shell and files of an isolated Linux machine: bash, read_file, write_file, edit_file, list_files, grep."
+)
 
 
 @dataclasses.dataclass(kw_only=True)
