@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,9 @@ class Hand:
 
     def begin(self, do, *arguments, **options):
         print(json.dumps([do, arguments, options]), file=self.process.stdin, flush=True)
+
+    def ready(self, seconds):
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
 
     def end(self):
         return json.loads(self.process.stdout.readline())

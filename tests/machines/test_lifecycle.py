@@ -369,6 +369,9 @@ def test_several_processes_fight_for_one(sandbox):
     try:
         for number, hand in enumerate(hands):
             hand.begin("fight", sandbox.id, 25, number)
+        for hand in hands:
+            while not hand.ready(0.2):
+                sandbox.resume()  # a command in a machine that was paused last waits until somebody wakes it
         answers = [hand.end() for hand in hands]
     finally:
         for hand in hands:
