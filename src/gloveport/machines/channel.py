@@ -331,6 +331,13 @@ def _usable(sock: socket.socket) -> bool:
     return False  # closed, or an answer that nobody asked for
 
 
+def _has_answer(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
 def _send(line: _Line, data: bytes, wait: Callable[[_Line, int], None]) -> None:
     rest = memoryview(data)
     while rest:
@@ -339,9 +346,11 @@ def _send(line: _Line, data: bytes, wait: Callable[[_Line, int], None]) -> None:
         except BlockingIOError:
             wait(line, select.POLLOUT)
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno not in _GONE:
+                raise
+            if not _has_answer(line.sock):
                 raise Disconnected(began=line.heard) from error
-            raise
+            break  # it has said why, and closed without reading
     line.since = time.monotonic()
 
 
@@ -366,9 +375,11 @@ async def _send_async(line: _Line, data: bytes, look: Callable[[_Line], None]) -
         except BlockingIOError:
             await _ready(line, look, anyio.wait_writable)
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno not in _GONE:
+                raise
+            if not _has_answer(line.sock):
                 raise Disconnected(began=line.heard) from error
-            raise
+            break  # it has said why, and closed without reading
     line.since = time.monotonic()
 
 

@@ -154,6 +154,7 @@ class Estate:
 
     def wake(self, id: str, *, timeout: float = 60.0) -> tuple[Record, Woken]:  # noqa: A002
         """Make it run, whatever it does now. Waits for a change that is under way."""
+        self.folder(id)
         with transition(self.root, id, timeout=timeout):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
@@ -174,6 +175,7 @@ class Estate:
 
     def pause(self, id: str, *, timeout: float = 60.0) -> None:  # noqa: A002
         """Stop all of it; memory is kept. Nothing happens when it is paused. Raises `SandboxGoneError` when it does not live."""
+        self.folder(id)
         with transition(self.root, id, timeout=timeout):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
@@ -201,9 +203,10 @@ class Estate:
             self._destroy(self.driver(record), folder, id, reason)
             return record.ended is None
 
-    def update(self, id: str, *, timeout: float = 60.0, **changes: Any) -> Record:  # noqa: A002
+    def update(self, id: str, **changes: Any) -> Record:  # noqa: A002
         """Change what it was asked to be: `metadata`, `timeout`, `idle`, `auto_delete`, `auto_resume`. Takes effect at once."""
-        with transition(self.root, id, timeout=timeout):
+        self.folder(id)
+        with transition(self.root, id):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
             fresh = dataclasses.replace(record, **changes)
@@ -238,6 +241,7 @@ class Estate:
 
     def frozen(self, id: str, act: Callable[[Record, Path], Any]) -> Any:  # noqa: A002
         """Do something with a machine's files while nothing in it moves, and let it be as it was."""
+        self.folder(id)
         with transition(self.root, id):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)

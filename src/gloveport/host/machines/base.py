@@ -181,7 +181,7 @@ def update(found: Estate, id: str, *, network: Network | Unset = UNSET, **change
         return found.update(id, **checked)
     rules = checked_network(network)
     record = found.record(id)
-    if not record.options["attached"]:
+    if not record.options.get("attached"):
         if rules is not None:
             raise ValidationError(
                 f"the machine {id!r} was made without a network, and cannot get one",
