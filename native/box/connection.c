@@ -295,7 +295,7 @@ void connection_go_on(struct connection *c) {
     }
     c->parsing = false;
     if (c->closing) return;
-    memmove(c->in, c->in + at, c->in_size - at);
+    if (at) memmove(c->in, c->in + at, c->in_size - at);
     c->in_size -= at;
     if (!c->in_size && c->in_room > IDLE_SOCKET_BYTES) {
         free(c->in);
