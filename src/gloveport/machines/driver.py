@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -54,6 +55,9 @@ class Driver(Protocol):
     """
 
     name: str
+
+    copy_memory: Callable[[Path, Path], None] | None
+    """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here. Does not raise for what is missing: it says so."""

@@ -31,6 +31,7 @@ from .images.manifests import ImageStore
 from .images.owners import Owners
 from .images.trees import remove_tree
 from .locks import hold, transition
+from .gvisor.driver import GvisorDriver
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
 from .spec import UID_BASE, BoxSpec, Image, Limits
@@ -398,7 +399,7 @@ def use_gateway(command: Callable[[Path], Sequence[str]]) -> None:
 
 @functools.cache
 def _estate(root: Path) -> Estate:
-    return Estate(root, {"namespace": NamespaceDriver()})
+    return Estate(root, {"namespace": NamespaceDriver(), "gvisor": GvisorDriver()})
 
 
 _SWEPT: Final[dict[tuple[Path, int], float]] = {}

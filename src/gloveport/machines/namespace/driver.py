@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,6 +83,7 @@ class NamespaceDriver:
     """See `Driver`."""
 
     name = "namespace"
+    copy_memory: Callable[[Path, Path], None] | None = None
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here, found in a small machine; kept until the host is started again."""
