@@ -22,6 +22,8 @@ struct state {
     bool wake;
     int32_t restarts;
     char reason[64];
+    int32_t layers;      /* how many have been put under it: its upper layer is `upper`, then `upper.1` ... */
+    bool resume_after;   /* a snapshot is being made of a box that ran */
     uint32_t stopped_count;
     pid_t stopped[STOPPED_MAX]; /* by us, in that order */
 };
@@ -29,6 +31,8 @@ struct state {
 /* Written by the supervisor, read by pid 1 (which maps it read-only). */
 struct clocks {
     _Atomic int64_t frozen_total_ms;
+    _Atomic int64_t memory_kills, disk_kills; /* how often processes were killed for it */
+    _Atomic bool disk_over;
 };
 
 /* Written by pid 1, so nothing that it says can be trusted with more than the box's own idleness. */
@@ -47,10 +51,13 @@ struct box {
     int report;   /* to who started the holder; -1 once a supervisor was started */
     int first_up; /* closed by the first supervisor when it has begun; -1 in later ones */
     int pid1_fd, holder_fd;
+    int user_namespace, mount_namespace; /* of pid 1: it lets nobody look into it later */
     struct spec spec;
     struct state *state;
     struct clocks *clocks;
     struct activity *activity;
+    int memory[SPEC_LIST], memory_count;     /* its file systems in memory */
+    int oom;                                 /* in pid 1: how often the kernel killed for memory; -1: it does not tell */
     int network[NETWORK_FDS], network_count; /* descriptors of sockets in the box's namespace */
 };
 
@@ -71,6 +78,13 @@ _Noreturn void supervisor_run(struct box *box);
 /* In the new process: makes the box around itself and becomes its agent. `go` gives one byte once it may start. */
 _Noreturn void inside_run(struct box *box, int go);
 
+/* The writable layer of that name in the box's directory, owned by the root of the box. */
+bool holder_make_layer(struct box *box, const char *name);
+/* enter.c: a path as the box has it (O_PATH), found by a process that looks from inside. -1: errno. */
+int enter_open(const struct box *box, const char *path);
+/* inside.c: in a process of the box's user namespace. */
+bool inside_become_root(const struct spec *spec);
+
 bool rootfs_open(struct box *box, const char **stage);
 bool rootfs_make(struct box *box, const char **stage);
 /* `watcher`: gets where the kernel tells of each connect(2) before it makes it; NULL: nobody wants to know.
@@ -87,6 +101,8 @@ bool freezer_freeze(struct box *box);
 bool freezer_thaw(struct box *box);
 
 bool limits_enter(const struct spec *spec, pid_t pid);
+/* The file that tells how often the kernel killed a process of the box for its memory; -1: none. */
+int limits_oom(const struct spec *spec);
 void limits_release(const struct spec *spec);
 
 #endif

@@ -63,8 +63,7 @@ static bool load_spec(struct box *box) {
     return true;
 }
 
-/* The writable layer, owned by the root of the box. */
-static bool make_layer(struct box *box, const char *name) {
+bool holder_make_layer(struct box *box, const char *name) {
     if (!mkdirat(box->dir, name, 0755)) {
         if (fchmodat(box->dir, name, 0755, 0)) return false;
         if (!box->spec.uid_count) return true;
@@ -85,7 +84,7 @@ static bool prepare(struct box *box, const char *path) {
     box->lock = openat(box->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (box->lock < 0 || flock(box->lock, LOCK_EX | LOCK_NB)) return failed("lock");
     if (!load_spec(box)) return false;
-    if (!box->spec.tmpfs_bytes && (!make_layer(box, "upper") || !make_layer(box, "work"))) return failed("upper");
+    if (!box->spec.tmpfs_bytes && (!holder_make_layer(box, "upper") || !holder_make_layer(box, "work"))) return failed("upper");
     box->log = openat(box->dir, "log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (box->log < 0) return failed("log");
     box->agent_listen = listener(box->dir, "agent.sock");
@@ -156,7 +155,13 @@ static bool start_inside(struct box *box) {
     close(box->handoff_inside);
     box->handoff_inside = -1;
     box->pid1_fd = (int)syscall(SYS_pidfd_open, box->pid1, 0);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)box->pid1);
+    box->user_namespace = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)box->pid1);
+    box->mount_namespace = open(path, O_RDONLY | O_CLOEXEC);
     if (box->pid1_fd < 0) failed("pidfd");
+    else if (box->user_namespace < 0 || box->mount_namespace < 0) failed("namespaces");
     else if (!map_ids(box)) failed("ids");
     else if (!limits_enter(&box->spec, box->pid1)) failed("cgroup");
     else if (!write_all(go[1], "g", 1)) failed("go");
@@ -168,6 +173,33 @@ static bool start_inside(struct box *box) {
         return false;
     }
     return true;
+}
+
+static void hold_one(struct box *box, const char *path) {
+    struct stat info, other;
+    int fd = box->memory_count < SPEC_LIST ? enter_open(box, path) : -1;
+    if (fd < 0) return;
+    bool known = fstat(fd, &info) != 0;
+    for (int i = 0; i < box->memory_count && !known; i++) known = !fstat(box->memory[i], &other) && other.st_dev == info.st_dev;
+    if (known) close(fd);
+    else box->memory[box->memory_count++] = fd;
+}
+
+/* Before anything runs in the box that could move them. */
+static void hold_memory(struct box *box) {
+    const struct spec *s = &box->spec;
+    char path[4096];
+    if (!s->by_rlimit || !s->memory_max) return;
+    hold_one(box, "/dev/shm");
+    hold_one(box, "/run");
+    if (s->tmpfs_bytes) hold_one(box, "/");
+    for (size_t i = 0; i < s->tmpfs.count; i++) {
+        struct spec_tmpfs item;
+        if (!spec_tmpfs(s->tmpfs.list[i], &item) || item.path_size >= sizeof path) continue;
+        memcpy(path, s->tmpfs.list[i], item.path_size);
+        path[item.path_size] = 0;
+        hold_one(box, path);
+    }
 }
 
 static pid_t start_supervisor(struct box *box) {
@@ -251,6 +283,7 @@ static int become_holder(const char *path, int report) {
         ready = start_inside(&box);
         prctl(PR_SET_DUMPABLE, 0); /* not before: the maps of a child that is not dumpable belong to root */
     }
+    if (ready) hold_memory(&box);
     if (ready) start_first(&box);
     if (ready) snprintf(told, sizeof told, "ready holder=%d pid1=%d", (int)box.holder, (int)box.pid1);
     else note("%s", told);
