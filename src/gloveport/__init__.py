@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         SandboxError,
         SandboxFileError,
         SandboxGoneError,
+        SandboxImageError,
         SandboxNotFoundError,
         SandboxPausedError,
         SandboxUnavailableError,
@@ -95,6 +96,9 @@ if TYPE_CHECKING:
     )
     from .host.keys import KeyRing
     from .host.machines.info import SandboxInfo, Snapshot
+    from .host.machines.network import NetworkConfig
+    from .host.machines.network_control import PreviewPort
+    from .host.machines.network_secrets import NetworkSecret
     from .host.machines.options import UNSET
     from .host.machines.sandbox import AsyncSandbox
     from .host.machines.sync import Sandbox
@@ -140,6 +144,9 @@ _HOMES = {
     "SandboxInfo": "host.machines.info",
     "Snapshot": "host.machines.info",
     "UNSET": "host.machines.options",
+    "NetworkConfig": "host.machines.network",
+    "NetworkSecret": "host.machines.network_secrets",
+    "PreviewPort": "host.machines.network_control",
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
@@ -183,6 +190,9 @@ __all__ = (
     "CommandResult",
     "FileEvent",
     "FileInfo",
+    "NetworkConfig",
+    "NetworkSecret",
+    "PreviewPort",
     "Sandbox",
     "AsyncSandbox",
     "SandboxInfo",
@@ -206,6 +216,7 @@ __all__ = (
     "SandboxError",
     "SandboxFileError",
     "SandboxGoneError",
+    "SandboxImageError",
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",

@@ -58,6 +58,7 @@
     │   │   ├── SandboxNotFoundError            no machine has this id
     │   │   ├── SnapshotNotFoundError, TemplateNotFoundError, CommandNotFoundError
     │   │   └── FileNotFoundInSandboxError (FileNotFoundError)  also a SandboxFileError
+    │   ├── SandboxImageError                   an image cannot be read or made
     │   ├── SandboxFileError (OSError)          a file operation failed in the machine
     │   │   └── FileExistsInSandboxError, PermissionInSandboxError, IsDirectoryInSandboxError, NotDirectoryInSandboxError
     │   ├── SandboxGoneError                    it does not run any more; `reason`, `files_kept`
@@ -121,6 +122,7 @@ from .machines import (
     SandboxError,
     SandboxFileError,
     SandboxGoneError,
+    SandboxImageError,
     SandboxNotFoundError,
     SandboxPausedError,
     SnapshotNotFoundError,
@@ -205,6 +207,7 @@ __all__ = (
     "SandboxError",
     "SandboxFileError",
     "SandboxGoneError",
+    "SandboxImageError",
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",

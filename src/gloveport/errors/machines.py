@@ -26,6 +26,7 @@ __all__ = (
     "SandboxError",
     "SandboxFileError",
     "SandboxGoneError",
+    "SandboxImageError",
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",
@@ -82,6 +83,12 @@ class TemplateNotFoundError(NotFoundError):
     """No template or image has this name."""
 
     code = "template_not_found"
+
+
+class SandboxImageError(SandboxError):
+    """An image cannot be read or made."""
+
+    code = "sandbox_image"
 
 
 class CommandNotFoundError(NotFoundError):

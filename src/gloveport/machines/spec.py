@@ -77,6 +77,8 @@ class Image:
     keep: tuple[str, ...] = ()
     """Places below those that are the machine's own."""
     env: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    workdir: str = "/workspace"
+    """Where commands begin."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,7 +130,7 @@ class BoxSpec:
             **self.image.env,
             **self.env,
         }
-        pairs += [("uid", user), ("gid", user), ("cwd", "/workspace"), ("shell", "/bin/sh")]
+        pairs += [("uid", user), ("gid", user), ("cwd", self.image.workdir), ("shell", "/bin/sh")]
         return pairs + [("env", f"{key}={value}") for key, value in env.items()]
 
     def _files(self) -> list[tuple[str, Any]]:
