@@ -40,9 +40,9 @@ def interact(sandbox: Sandbox, command: Sequence[str], user: str | None) -> int:
             os.close(wake)
 
     reader = threading.Thread(target=follow, daemon=True)
-    reader.start()
     try:
         with _raw(), _resized(started):
+            reader.start()  # now: what is typed at its first words must be treated by the terminal in the machine
             _feed(started, ended)
         reader.join()
     finally:
@@ -85,7 +85,7 @@ def _raw() -> Generator[None]:
 
     before = termios.tcgetattr(sys.stdin)
     try:
-        tty.setraw(sys.stdin)
+        tty.setraw(sys.stdin, termios.TCSADRAIN)
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
