@@ -55,6 +55,24 @@ void agent_busy(int change) {
     atomic_store(&agent.setup.activity->last_ms, boot_ms());
 }
 
+int64_t agent_memory_kills(void) {
+    char text[512];
+    int64_t count = agent.setup.clocks ? atomic_load(&agent.setup.clocks->memory_kills) : 0;
+    ssize_t size = agent.setup.oom >= 0 ? pread(agent.setup.oom, text, sizeof text - 1, 0) : -1;
+    text[size > 0 ? size : 0] = 0;
+    const char *at = strstr(text, "oom_kill ");
+    return at ? count + strtoll(at + 9, NULL, 10) : count;
+}
+
+int64_t agent_disk_kills(void) { return agent.setup.clocks ? atomic_load(&agent.setup.clocks->disk_kills) : 0; }
+
+void agent_tell_usage(void) {
+    static const uint8_t word = K_EXEC;
+    const struct spec *spec = agent.setup.spec;
+    if (agent.handoff.fd >= 0 && ((spec->by_rlimit && spec->memory_max) || spec->disk_max))
+        send(agent.handoff.fd, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void timer_fired(void) {
     uint64_t ticks;
     if (read(agent.timer.fd, &ticks, sizeof ticks) != sizeof ticks) return;
@@ -162,6 +180,6 @@ int agent_main(int argc, char **argv) {
         return 1;
     }
     prctl(PR_SET_DUMPABLE, 0);
-    struct agent_setup setup = {-1, fd, &spec, NULL, &activity};
+    struct agent_setup setup = {-1, fd, &spec, NULL, &activity, -1};
     return agent_run(&setup);
 }

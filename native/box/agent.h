@@ -23,6 +23,7 @@ struct agent_setup {
     const struct spec *spec;
     struct clocks *clocks;     /* NULL: without a supervisor */
     struct activity *activity; /* never NULL */
+    int oom;                   /* -1: nobody counts kills for memory */
 };
 
 enum source_kind { S_HANDOFF, S_LISTEN, S_SIGNALS, S_TIMER, S_CONNECTION, S_OUT, S_ERR, S_IN, S_DIAL };
@@ -55,6 +56,7 @@ struct process {
     bool exited, done, forgotten, detached, timed_out, killing, pty, in_eof, kill_asked;
     int status;
     const char *limit;
+    int64_t memory_kills, disk_kills; /* of the box, when it began */
     int64_t started_ms, deadline, drain_at, output_limit, kill_at;
     struct source out_source, err_source, in_source;
     struct output out, err;
@@ -86,6 +88,8 @@ void source_close(struct source *source);
 /* Look again at timeouts no later than at this active time. */
 void agent_due(int64_t at);
 void agent_busy(int change);
+/* Nobody samples a box in which nothing runs: told, the supervisor looks soon. */
+void agent_tell_usage(void);
 
 /* connection.c */
 void connection_open(int fd);
@@ -125,6 +129,10 @@ void process_forget(struct connection *c, const struct fields *fields);
 void process_ack(struct connection *c, const struct fields *fields);
 void process_flow(struct process *p);
 void processes_sweep(void);
+
+/* How often something in this box was killed for memory, or for the disk; 0 where nobody counts. */
+int64_t agent_memory_kills(void);
+int64_t agent_disk_kills(void);
 
 /* session.c: the processes of a command, by their session and their parents. How many were signalled. */
 int session_signal(pid_t leader, int signo);

@@ -29,6 +29,8 @@ struct state {
 /* Written by the supervisor, read by pid 1 (which maps it read-only). */
 struct clocks {
     _Atomic int64_t frozen_total_ms;
+    _Atomic int64_t memory_kills, disk_kills; /* how often processes were killed for it */
+    _Atomic bool disk_over;
 };
 
 /* Written by pid 1, so nothing that it says can be trusted with more than the box's own idleness. */
@@ -51,6 +53,8 @@ struct box {
     struct state *state;
     struct clocks *clocks;
     struct activity *activity;
+    int memory[SPEC_LIST], memory_count;     /* its file systems in memory */
+    int oom;                                 /* in pid 1: how often the kernel killed for memory; -1: it does not tell */
     int network[NETWORK_FDS], network_count; /* descriptors of sockets in the box's namespace */
 };
 
@@ -87,6 +91,8 @@ bool freezer_freeze(struct box *box);
 bool freezer_thaw(struct box *box);
 
 bool limits_enter(const struct spec *spec, pid_t pid);
+/* The file that tells how often the kernel killed a process of the box for its memory; -1: none. */
+int limits_oom(const struct spec *spec);
 void limits_release(const struct spec *spec);
 
 #endif

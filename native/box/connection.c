@@ -155,6 +155,7 @@ static void start_worker(struct connection *c, uint8_t kind, const struct fields
         return;
     }
     c->worker = pid;
+    if (kind != K_WATCH) agent_tell_usage();
     c->worker_counts = kind != K_WATCH; /* who only looks keeps no box awake */
     if (kind == K_WRITE || kind == K_TAR_IN) c->in_size = consumed; /* the rest is data, and the child's */
     if (c->worker_counts) agent_busy(1);

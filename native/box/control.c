@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "supervisor.h"
+#include "usage.h"
 
 static void forget(struct supervisor *s, size_t index) {
     close(s->clients[index]->fd);
@@ -85,6 +86,15 @@ static void set_timers(struct supervisor *s, const struct fields *fields) {
     lifecycle_arm(s);
 }
 
+static bool reply_stats(struct supervisor *s, struct client *client) {
+    uint8_t room[256];
+    struct writer w;
+    wire_begin(&w, room, sizeof room, K_OK);
+    usage_report(s, &w);
+    wire_add_number(&w, T_FROZEN_MS, atomic_load(&s->box->clocks->frozen_total_ms));
+    return reply(client, &w);
+}
+
 static bool answer(struct supervisor *s, struct client *client, uint8_t kind, const struct fields *fields) {
     int64_t start = boot_ms();
     const char *reason = wire_text(fields, T_REASON);
@@ -104,6 +114,8 @@ static bool answer(struct supervisor *s, struct client *client, uint8_t kind, co
     case K_TIMERS:
         set_timers(s, fields);
         return reply_state(s, client, K_OK, -1);
+    case K_BOX_STATS:
+        return reply_stats(s, client);
     case K_EVENTS:
         client->follows = true;
         return reply_state(s, client, K_EVENT, -1);

@@ -31,6 +31,7 @@ struct plan {
     size_t rlimit_count;
     int in, out, err; /* for the child */
     bool pty;
+    int64_t memory_kills, disk_kills;
     char program[4096];
     volatile int failed; /* errno of a child that did not become the program */
     volatile const char *failed_at;
@@ -197,6 +198,9 @@ failed:
 }
 
 static pid_t start(struct plan *plan) {
+    plan->memory_kills = agent_memory_kills();
+    plan->disk_kills = agent_disk_kills();
+    agent_tell_usage();
     atomic_store(&agent.setup.activity->spawning_since, boot_ms());
     plan->failed = 0;
     pid_t pid = vfork();
@@ -233,6 +237,8 @@ static struct process *remember(const struct plan *plan, const struct fields *fi
     p->id = agent.next_id++;
     p->pid = pid;
     p->started_ms = wall_ms();
+    p->memory_kills = plan->memory_kills;
+    p->disk_kills = plan->disk_kills;
     p->detached = wire_flag(fields, T_DETACH);
     p->output_limit = wire_number(fields, T_OUTPUT_LIMIT, 0);
     output_init(&p->out, (size_t)keep);
@@ -270,6 +276,10 @@ static bool open_streams(struct plan *plan, const struct fields *fields, int in[
     plan->pty = false;
     if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) return false;
     if (wire_number(fields, T_STDIN, 0) == 1 ? pipe2(in, O_CLOEXEC) : (in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) return false;
+    /* Theirs, so that they can open /dev/stdout and the like. With one identity there is nothing to change. */
+    int given[] = {out[1], err[1], in[1] >= 0 ? in[0] : -1};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i] >= 0 && fchown(given[i], plan->user.uid, plan->user.gid) && errno != EPERM) return false;
     if (in[1] >= 0) fcntl(in[1], F_SETFL, O_NONBLOCK);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(err[0], F_SETFL, O_NONBLOCK);

@@ -372,6 +372,11 @@ bool files_known(uint8_t kind) {
     return false;
 }
 
+/* What a box over its limit of disk is refused; to remove is not. */
+static bool adds(uint8_t kind) {
+    return kind == K_WRITE || kind == K_TAR_IN || kind == K_COPY || kind == K_MKDIR || kind == K_SYMLINK;
+}
+
 _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, const uint8_t *rest, size_t size) {
     struct user user;
     sigset_t none;
@@ -387,6 +392,8 @@ _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, cons
         answer_error(EPERM, "user");
     } else if (!path || path[0] != '/') {
         answer_error(EINVAL, "path");
+    } else if (adds(kind) && agent.setup.clocks && atomic_load(&agent.setup.clocks->disk_over)) {
+        answer_error(EDQUOT, "disk");
     } else {
         for (size_t i = 0; i < sizeof OPERATIONS / sizeof *OPERATIONS; i++)
             if (OPERATIONS[i].kind == kind && !OPERATIONS[i].run(path, fields)) answer_error(errno, "os");

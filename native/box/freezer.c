@@ -1,17 +1,15 @@
 /* Stops every process of a box and lets them go on: by a control group where there is one, else by SIGSTOP from pid 1 downwards. */
 #include "box.h"
+#include "walk.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 5000, DEPTH_MAX = 4096, BLOCKED_ROUNDS = 40 };
+enum { PATIENCE_MS = 5000, BLOCKED_ROUNDS = 40 };
 
 /* The first of the box's control groups that can freeze; -1: none. `name` is the file to write. */
 static int freezing_group(const struct spec *spec, const char **name, const char **watch) {
@@ -62,45 +60,11 @@ struct walk {
     unsigned fresh, running, blocked;
 };
 
-static void visit(struct walk *walk, pid_t pid);
-
-static void children(struct walk *walk, pid_t pid, const char *task) {
-    static char text[1 << 16];
-    char path[96];
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)pid, task);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    size_t left = 0;
-    pid_t *found = NULL;
-    size_t count = 0, room = 0;
-    for (;;) {
-        ssize_t n = read(fd, text + left, sizeof text - 1 - left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        text[left + (size_t)n] = 0;
-        char *at = text;
-        for (char *end; (end = strchr(at, ' ')); at = end + 1) {
-            if (count == room) {
-                pid_t *more = room > STOPPED_MAX ? NULL : realloc(found, (room = room ? room * 2 : 64) * sizeof *found);
-                if (!more) break;
-                found = more;
-            }
-            found[count++] = (pid_t)atoi(at);
-        }
-        left = strlen(at);
-        memmove(text, at, left);
-        if (left > 32) break;
-    }
-    close(fd);
-    for (size_t i = 0; i < count; i++) visit(walk, found[i]);
-    free(found);
-}
-
-static void visit(struct walk *walk, pid_t pid) {
-    static int depth;
+static void visit(void *context, pid_t pid) {
+    struct walk *walk = context;
     struct state *s = walk->box->state;
     char letter = state_of(pid);
-    if (!letter || pid <= 1) return;
+    if (!letter) return;
     bool known = ours(s, pid);
     if (letter == 'Z' || letter == 'X') {
         /* its children are not its any more */
@@ -115,15 +79,7 @@ static void visit(struct walk *walk, pid_t pid) {
         if (letter == 'D') walk->blocked++;
         else walk->running++;
     }
-    if (++depth < DEPTH_MAX) {
-        char path[64];
-        snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-        DIR *tasks = opendir(path);
-        for (struct dirent *entry; tasks && (entry = readdir(tasks));)
-            if (isdigit((unsigned char)entry->d_name[0])) children(walk, pid, entry->d_name);
-        if (tasks) closedir(tasks);
-    }
-    depth--;
+    walk_children(pid, visit, walk);
 }
 
 /* Until a whole walk meets nothing that runs. Who waits for a vfork of a stopped child cannot stop, nor run. */

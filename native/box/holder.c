@@ -170,6 +170,26 @@ static bool start_inside(struct box *box) {
     return true;
 }
 
+/* Held before anything runs in the box that could move them. */
+static void hold_memory(struct box *box) {
+    const struct spec *s = &box->spec;
+    char path[4200];
+    int size = 0;
+    for (size_t i = 0; i < s->tmpfs.count + 3 && box->memory_count < SPEC_LIST; i++) {
+        struct spec_tmpfs item;
+        if (i >= s->tmpfs.count) size = snprintf(path, sizeof path, "/proc/%d/root%s", (int)box->pid1, i == s->tmpfs.count ? "/dev/shm" : i == s->tmpfs.count + 1 ? "/run" : "/");
+        else if (spec_tmpfs(s->tmpfs.list[i], &item)) size = snprintf(path, sizeof path, "/proc/%d/root%.*s", (int)box->pid1, (int)item.path_size, s->tmpfs.list[i]);
+        if (i == s->tmpfs.count + 2 && !s->tmpfs_bytes) break;
+        int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+        if (fd < 0) continue;
+        struct stat info, other;
+        bool known = fstat(fd, &info) != 0;
+        for (int k = 0; k < box->memory_count && !known; k++) known = !fstat(box->memory[k], &other) && other.st_dev == info.st_dev;
+        if (known) close(fd);
+        else box->memory[box->memory_count++] = fd;
+    }
+}
+
 static pid_t start_supervisor(struct box *box) {
     pid_t pid = fork();
     if (pid) return pid;
@@ -251,6 +271,7 @@ static int become_holder(const char *path, int report) {
         ready = start_inside(&box);
         prctl(PR_SET_DUMPABLE, 0); /* not before: the maps of a child that is not dumpable belong to root */
     }
+    if (ready) hold_memory(&box);
     if (ready) start_first(&box);
     if (ready) snprintf(told, sizeof told, "ready holder=%d pid1=%d", (int)box.holder, (int)box.pid1);
     else note("%s", told);

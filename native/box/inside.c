@@ -38,16 +38,20 @@ static bool become_root_of_the_box(const struct spec *spec) {
     return !setgroups(0, NULL) && !setresgid(0, 0, 0) && !setresuid(0, 0, 0);
 }
 
-/* Keeps only the way to the supervisor, which becomes descriptor 3. */
+/* Keeps only the way to the supervisor, which becomes descriptor 3, and the count of kills, which becomes 4. */
 static bool close_the_host(struct box *box) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0) return false;
     for (int fd = 0; fd < 3; fd++)
         if (dup2(null, fd) < 0) return false;
     int kept = box->handoff_inside;
+    int oom = box->oom >= 0 ? fcntl(box->oom, F_DUPFD_CLOEXEC, 5) : -1;
+    if (box->oom >= 0 && oom < 0) return false;
     if (kept != 3 && dup3(kept, 3, O_CLOEXEC) < 0) return false;
+    if (oom >= 0 && dup3(oom, 4, O_CLOEXEC) < 0) return false;
+    box->oom = oom >= 0 ? 4 : -1;
     box->handoff_inside = 3;
-    return !syscall(SYS_close_range, 4U, ~0U, 0U);
+    return !syscall(SYS_close_range, oom >= 0 ? 5U : 4U, ~0U, 0U);
 }
 
 static bool make(struct box *box, const char **stage) {
@@ -55,6 +59,7 @@ static bool make(struct box *box, const char **stage) {
     if (unshare(CLONE_NEWCGROUP)) return false;
     umask(022);
     if (!rootfs_open(box, stage)) return false;
+    box->oom = limits_oom(&box->spec);
     *stage = "identity";
     if (!become_root_of_the_box(&box->spec)) return false;
     *stage = "die-with-holder";
@@ -94,7 +99,7 @@ _Noreturn void inside_run(struct box *box, int go) {
         if (size > 0) send_message(box->handoff_inside, text, (size_t)size, NULL, 0);
         _exit(1);
     }
-    struct agent_setup setup = {box->handoff_inside, -1, &box->spec, box->clocks, box->activity};
+    struct agent_setup setup = {box->handoff_inside, -1, &box->spec, box->clocks, box->activity, box->oom};
     if (!send_message(box->handoff_inside, "ready", 5, box->network, box->network_count)) _exit(1);
     for (int i = 0; i < box->network_count; i++) close(box->network[i]);
     _exit(agent_run(&setup));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "supervisor.h"
+#include "usage.h"
 
 enum { QUIESCE_MS = 100 };
 
@@ -135,7 +136,7 @@ static int64_t next_due(const struct supervisor *s) {
     const struct box *box = s->box;
     const struct state *state = box->state;
     const int64_t times[] = {state->phase == RUNNING ? state->pause_at : 0, idle_at(box),
-                             state->phase == PAUSED ? state->delete_at : 0, s->gateway_at};
+                             state->phase == PAUSED ? state->delete_at : 0, s->gateway_at, usage_due(s)};
     int64_t due = 0;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] && (!due || times[i] < due)) due = times[i];
@@ -152,6 +153,7 @@ void lifecycle_tick(struct supervisor *s) {
     struct state *state = s->box->state;
     int64_t now = boot_ms(), idle = idle_at(s->box);
     gateway_tick(s);
+    usage_tick(s);
     if (state->phase == PAUSED && state->delete_at && now >= state->delete_at) {
         lifecycle_kill(s, "auto-delete");
     } else if (state->phase == RUNNING && ((state->pause_at && now >= state->pause_at) || (idle && now >= idle))) {

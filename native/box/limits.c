@@ -43,6 +43,18 @@ bool limits_enter(const struct spec *spec, pid_t pid) {
     return true;
 }
 
+int limits_oom(const struct spec *spec) {
+    static const char *const names[] = {"memory.events", "memory.oom_control"};
+    for (size_t i = 0; i < spec->cgroup.count; i++)
+        for (size_t k = 0; *spec->cgroup.list[i] && k < sizeof names / sizeof *names; k++) {
+            char path[4096];
+            int size = snprintf(path, sizeof path, "%s/%s", spec->cgroup.list[i], names[k]);
+            int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+            if (fd >= 0) return fd;
+        }
+    return -1;
+}
+
 void limits_release(const struct spec *spec) {
     for (size_t i = 0; i < spec->cgroup.count; i++) {
         if (!*spec->cgroup.list[i]) continue;

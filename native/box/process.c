@@ -137,6 +137,14 @@ static void finish(struct process *p) {
     push_all(p);
 }
 
+/* Killed, though not by us, while the box was over one of its limits: for that. */
+static void find_limit(struct process *p) {
+    bool killed = WIFSIGNALED(p->status) ? WTERMSIG(p->status) == SIGKILL : WEXITSTATUS(p->status) == 128 + SIGKILL;
+    if (!killed || p->limit || p->killing) return;
+    if (agent_disk_kills() > p->disk_kills) p->limit = "disk";
+    else if (agent_memory_kills() > p->memory_kills) p->limit = "memory";
+}
+
 static void settle(struct process *p) {
     if (p->exited && !p->done && p->out_source.fd < 0 && p->err_source.fd < 0) finish(p);
 }
@@ -154,6 +162,7 @@ void process_reap(pid_t pid, int status) {
         if (p->pid != pid || p->exited) continue;
         p->exited = true;
         p->status = status;
+        find_limit(p);
         while (read_some(p, &p->out_source, &p->out)) push_all(p);
         while (read_some(p, &p->err_source, &p->err)) push_all(p);
         limit_output(p);

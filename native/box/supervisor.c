@@ -1,5 +1,6 @@
 /* One loop over: the box's two lives (pid 1, holder), its two sockets, what its agent says, its clock. */
 #include "supervisor.h"
+#include "usage.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -57,6 +58,7 @@ static void hear_agent(struct supervisor *s) {
     uint8_t text[64];
     int fds[1], count;
     ssize_t n = receive_message(s->box->handoff, text, sizeof text, fds, &count, 0);
+    if (n == 1 && text[0] == K_EXEC) usage_soon(s);
     if (n == 0) epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->box->handoff, NULL);
 }
 
@@ -106,6 +108,9 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
     case SLOT_GATEWAY:
         gateway_heard(s);
         return;
+    case SLOT_COUNT:
+        usage_counted(s);
+        return;
     default:
         control_ready(s, slot - SLOT_CLIENT);
     }
@@ -114,7 +119,7 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
 _Noreturn void supervisor_run(struct box *box) {
     static struct supervisor s;
     s.box = box;
-    s.channel = -1;
+    s.channel = s.count_fd = -1;
     s.epoll = epoll_create1(EPOLL_CLOEXEC);
     s.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (s.epoll < 0 || s.timer < 0 || !watch(&s, box->pid1_fd, SLOT_PID1) || !watch(&s, box->agent_listen, SLOT_AGENT) ||

@@ -6,7 +6,7 @@
 #include "wire.h"
 
 /* What an event of the loop is about; from SLOT_CLIENT on: a client of ctl.sock. */
-enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_GATEWAY, SLOT_CLIENT = 16 };
+enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_GATEWAY, SLOT_COUNT, SLOT_CLIENT = 16 };
 enum { CLIENTS_MAX = 64, CLIENT_ROOM = 4096 };
 
 struct client {
@@ -25,6 +25,10 @@ struct supervisor {
     pid_t starter;   /* of the gateway */
     int64_t gateway_at; /* when to try again */
     int gateway_tries;
+    /* usage.c */
+    int64_t usage_at, busy_at, count_at, count_began, pids, unlinked, disk, disk_allowed, free_at_count;
+    int count_fd; /* -1: nobody counts */
+    pid_t counter;
 };
 
 /* lifecycle.c: what a box may become. All return false with errno when it did not happen. */

@@ -75,6 +75,9 @@ class Connection:
         folder = os.open(directory, os.O_PATH)
         try:
             self.socket.connect(f"/proc/self/fd/{folder}/{name}")
+        except BaseException:
+            self.socket.close()
+            raise
         finally:
             os.close(folder)
         self.buffer = bytearray()

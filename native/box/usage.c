@@ -1,0 +1,162 @@
+#include "usage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "walk.h"
+
+enum { SOON_MS = 20, OFTEN_MS = 100, COUNT_MS = 1000, COUNT_SHARE = 20, SLACK = 1 << 20 };
+
+static bool samples_memory(const struct box *box) { return box->spec.by_rlimit && box->spec.memory_max; }
+
+static bool counts_disk(const struct box *box) { return box->spec.disk_max && !box->spec.tmpfs_bytes; }
+
+/* What lies in its file systems in memory. */
+static int64_t in_memory_files(const struct box *box) {
+    int64_t total = 0;
+    struct statfs info;
+    for (int i = 0; i < box->memory_count; i++)
+        if (!fstatfs(box->memory[i], &info)) total += (int64_t)(info.f_blocks - info.f_bfree) * (int64_t)info.f_bsize;
+    return total;
+}
+
+/* The largest process goes first, as with the kernel's own limit: until it is enough. Who is killed for it can be told by a count
+ * that the agent compares. */
+static void watch_memory(struct supervisor *s) {
+    struct box *box = s->box;
+    int64_t files = in_memory_files(box), most = box->spec.memory_max;
+    struct sample now = walk_sample(box->pid1, false);
+    s->unlinked = now.unlinked;
+    s->pids = now.pids;
+    for (int i = 0; i < 64 && now.memory + files > most; i++) {
+        now = walk_sample(box->pid1, true);
+        if (now.memory + files <= most || !now.largest) return;
+        atomic_fetch_add(&box->clocks->memory_kills, 1);
+        if (kill(now.largest, SIGKILL)) return;
+        usleep(2000);
+    }
+}
+
+/* In a process of its own, since it may take long: with the powers of the box's root, which no mode of a folder keeps out. */
+static void start_count(struct supervisor *s) {
+    struct box *box = s->box;
+    int ends[2];
+    if (s->count_fd >= 0 || pipe2(ends, O_CLOEXEC)) return;
+    s->counter = fork();
+    if (!s->counter) {
+        setpriority(PRIO_PROCESS, 0, 10);
+        int dir = openat(box->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (!box->spec.uid_count) setns(box->pid1_fd, CLONE_NEWUSER);
+        int64_t size = dir < 0 ? INT64_MAX : disk_usage(dir);
+        _exit(!write_all(ends[1], &size, sizeof size));
+    }
+    close(ends[1]);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = SLOT_COUNT};
+    if (s->counter < 0 || epoll_ctl(s->epoll, EPOLL_CTL_ADD, ends[0], &event)) {
+        close(ends[0]);
+        return;
+    }
+    s->count_fd = ends[0];
+    s->count_began = boot_ms();
+}
+
+static void kill_each(void *context, pid_t pid) {
+    walk_children(pid, kill_each, context);
+    kill(pid, SIGKILL);
+}
+
+void usage_counted(struct supervisor *s) {
+    struct box *box = s->box;
+    int64_t size, took = boot_ms() - s->count_began, most = box->spec.disk_max;
+    bool known = read(s->count_fd, &size, sizeof size) == sizeof size;
+    close(s->count_fd);
+    s->count_fd = -1;
+    waitpid(s->counter, NULL, 0);
+    s->count_at = boot_ms() + (took * COUNT_SHARE > COUNT_MS ? took * COUNT_SHARE : COUNT_MS);
+    if (known) {
+        if (size != INT64_MAX) size += s->unlinked;
+        s->disk = size;
+        atomic_store(&box->clocks->disk_over, most && size > most);
+        if (most && size > most && size > s->disk_allowed) { /* who only cleans up goes on */
+            atomic_fetch_add(&box->clocks->disk_kills, 1);
+            for (int i = 0; i < 8; i++) walk_children(box->pid1, kill_each, NULL);
+        }
+        s->disk_allowed = size == INT64_MAX ? size - 1 : size + SLACK;
+    }
+    lifecycle_arm(s);
+}
+
+/* Counted before its time when the file system below has lost what the box still had left: a hint, others write there too. */
+static void watch_disk(struct supervisor *s, int64_t now) {
+    struct statfs info;
+    int64_t left = s->box->spec.disk_max - s->disk;
+    bool hint = !fstatfs(s->box->dir, &info);
+    int64_t free = hint ? (int64_t)info.f_bfree * (int64_t)info.f_bsize : 0;
+    hint = hint && left > 0 && s->free_at_count - free > left / 2;
+    if (now < s->count_at && !hint) return;
+    s->free_at_count = free;
+    start_count(s);
+    s->count_at = now + COUNT_MS;
+}
+
+int64_t usage_due(const struct supervisor *s) {
+    if (s->box->state->phase != RUNNING || (!samples_memory(s->box) && !counts_disk(s->box))) return 0;
+    return s->usage_at == INT64_MAX ? 0 : s->usage_at ? s->usage_at : 1;
+}
+
+void usage_soon(struct supervisor *s) {
+    int64_t soon = boot_ms() + SOON_MS;
+    if (s->usage_at <= soon) return;
+    s->usage_at = soon;
+    s->busy_at = boot_ms();
+    lifecycle_arm(s);
+}
+
+void usage_tick(struct supervisor *s) {
+    int64_t now = boot_ms(), due = usage_due(s);
+    if (!due || now < due) return;
+    if (samples_memory(s->box)) {
+        watch_memory(s);
+    } else {
+        struct sample look = walk_sample(s->box->pid1, false);
+        s->pids = look.pids;
+        s->unlinked = look.unlinked;
+    }
+    if (counts_disk(s->box)) watch_disk(s, now);
+    int64_t end = boot_ms(), took = end - now; /* never more than a twentieth of our time */
+    bool busy = s->pids > 1, counted = !counts_disk(s->box) || (s->count_fd < 0 && s->count_began > s->busy_at);
+    if (busy) s->busy_at = now;
+    s->usage_at = busy || !counted ? end + OFTEN_MS + took * COUNT_SHARE : INT64_MAX;
+}
+
+/* The number in a file of the box's control groups; -1: none has it. */
+static int64_t group_number(const struct spec *spec, const char *name) {
+    char path[4096], text[64];
+    for (size_t i = 0; i < spec->cgroup.count; i++) {
+        if (!*spec->cgroup.list[i]) continue;
+        int size = snprintf(path, sizeof path, "%s/%s", spec->cgroup.list[i], name);
+        if (size > 0 && (size_t)size < sizeof path && read_file(AT_FDCWD, path, text, sizeof text) > 0) return strtoll(text, NULL, 10);
+    }
+    return -1;
+}
+
+void usage_report(struct supervisor *s, struct writer *w) {
+    const struct spec *spec = &s->box->spec;
+    struct sample now = walk_sample(s->box->pid1, true);
+    int64_t memory = group_number(spec, "memory.current");
+    if (memory < 0) memory = group_number(spec, "memory.usage_in_bytes");
+    wire_add_number(w, T_MEMORY, memory >= 0 ? memory : now.memory + in_memory_files(s->box));
+    wire_add_number(w, T_PIDS, now.pids);
+    wire_add_number(w, T_CPU_MS, now.cpu_ms);
+    if (counts_disk(s->box)) wire_add_number(w, T_DISK, s->disk);
+}

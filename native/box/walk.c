@@ -1,0 +1,143 @@
+#include "walk.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "box.h"
+
+enum { DEPTH_MAX = 4096, FDS_SEEN = 4096 };
+
+static void of_task(pid_t pid, const char *task, void (*visit)(void *, pid_t), void *context) {
+    static char text[1 << 16];
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", (int)pid, task);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    size_t left = 0, count = 0, room = 0;
+    pid_t *found = NULL;
+    for (;;) {
+        ssize_t n = read(fd, text + left, sizeof text - 1 - left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        text[left + (size_t)n] = 0;
+        char *at = text;
+        for (char *end; (end = strchr(at, ' ')); at = end + 1) {
+            if (count == room) {
+                pid_t *more = room > STOPPED_MAX ? NULL : realloc(found, (room = room ? room * 2 : 64) * sizeof *found);
+                if (!more) break;
+                found = more;
+            }
+            found[count++] = (pid_t)atoi(at);
+        }
+        left = strlen(at);
+        memmove(text, at, left);
+        if (left > 32) break;
+    }
+    close(fd);
+    for (size_t i = 0; i < count; i++) visit(context, found[i]);
+    free(found);
+}
+
+void walk_children(pid_t pid, void (*visit)(void *, pid_t), void *context) {
+    static int depth;
+    if (++depth < DEPTH_MAX) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+        DIR *tasks = opendir(path);
+        for (struct dirent *entry; tasks && (entry = readdir(tasks));)
+            if (isdigit((unsigned char)entry->d_name[0])) of_task(pid, entry->d_name, visit, context);
+        if (tasks) closedir(tasks);
+    }
+    depth--;
+}
+
+struct look {
+    struct sample sample;
+    bool exact;
+    pid_t first;
+    int64_t shared, page;
+    ino_t seen[FDS_SEEN];
+    size_t seen_count;
+};
+
+static bool read_proc(pid_t pid, const char *name, char *into, size_t room) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    return read_file(AT_FDCWD, path, into, room) > 0;
+}
+
+static int64_t kilobytes(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at ? strtoll(at + strlen(name), NULL, 10) * 1024 : 0;
+}
+
+static int64_t memory_of(struct look *l, pid_t pid) {
+    char text[4096];
+    if (l->exact && read_proc(pid, "smaps_rollup", text, sizeof text)) {
+        l->shared += kilobytes(text, "\nPss_Shmem:");
+        return kilobytes(text, "\nPss_Anon:") + kilobytes(text, "\nSwapPss:");
+    }
+    if (!read_proc(pid, "statm", text, sizeof text)) return 0;
+    const char *at = strchr(text, ' ');
+    return at ? strtoll(at, NULL, 10) * l->page : 0;
+}
+
+static void cpu_of(struct look *l, pid_t pid) {
+    char text[1024], *at;
+    if (!read_proc(pid, "stat", text, sizeof text) || !(at = strrchr(text, ')'))) return;
+    for (int field = 2; field < 13 && at; field++) at = (at = strchr(at + 1, ' ')) ? at : NULL;
+    for (int i = 0; at && i < 4; i++) l->sample.cpu_ms += strtoll(at, &at, 10) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+/* Files that have no name any more, each once. */
+static void descriptors_of(struct look *l, pid_t pid) {
+    char path[64], link[32];
+    struct stat info;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    DIR *all = opendir(path);
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        ssize_t size = readlinkat(dirfd(all), entry->d_name, link, sizeof link - 1);
+        if (size <= 0 || link[0] != '/' || fstatat(dirfd(all), entry->d_name, &info, 0) || !S_ISREG(info.st_mode) || info.st_nlink) continue;
+        link[size] = 0;
+        bool known = false;
+        for (size_t i = 0; i < l->seen_count && !known; i++) known = l->seen[i] == info.st_ino;
+        if (known || !info.st_blocks) continue;
+        if (l->seen_count < FDS_SEEN) l->seen[l->seen_count++] = info.st_ino;
+        if (!strncmp(link, "/memfd:", 7)) l->sample.memfd += info.st_blocks * 512;
+        else if (strncmp(link, "/dev/shm/", 9) && strncmp(link, "/run/", 5)) l->sample.unlinked += info.st_blocks * 512;
+    }
+    if (all) closedir(all);
+}
+
+static void look_at(void *context, pid_t pid) {
+    struct look *l = context;
+    int64_t bytes = memory_of(l, pid);
+    l->sample.pids++;
+    l->sample.memory += bytes;
+    cpu_of(l, pid);
+    if (pid != l->first) descriptors_of(l, pid);
+    if (pid != l->first && bytes >= l->sample.largest_bytes) {
+        l->sample.largest = pid;
+        l->sample.largest_bytes = bytes;
+    }
+    walk_children(pid, look_at, l);
+}
+
+struct sample walk_sample(pid_t first, bool exact) {
+    static struct look l;
+    memset(&l, 0, sizeof l);
+    l.exact = exact;
+    l.first = first;
+    l.page = sysconf(_SC_PAGESIZE);
+    look_at(&l, first);
+    /* A file in memory that is also mapped is counted once. */
+    l.sample.memory += l.shared > l.sample.memfd ? l.shared : l.sample.memfd;
+    return l.sample;
+}

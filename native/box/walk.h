@@ -1,0 +1,23 @@
+/* The processes of a box, as /proc tells them: from pid 1 downwards. */
+#ifndef BOX_WALK_H
+#define BOX_WALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Calls `visit` for each child that `pid` has now, of all its threads. */
+void walk_children(pid_t pid, void (*visit)(void *context, pid_t child), void *context);
+
+struct sample {
+    int64_t memory;   /* bytes: at most this much (quick), or by proportional shares (exact) */
+    int64_t pids, cpu_ms;
+    int64_t unlinked; /* bytes of files on disk that only descriptors hold */
+    int64_t memfd;    /* bytes of files in memory that are in no file system */
+    pid_t largest;    /* never the first */
+    int64_t largest_bytes;
+};
+/* Of `first` and all below it. */
+struct sample walk_sample(pid_t first, bool exact);
+
+#endif
