@@ -22,6 +22,8 @@ struct state {
     bool wake;
     int32_t restarts;
     char reason[64];
+    int32_t layers;      /* how many have been put under it: its upper layer is `upper`, then `upper.1` ... */
+    bool resume_after;   /* a snapshot is being made of a box that ran */
     uint32_t stopped_count;
     pid_t stopped[STOPPED_MAX]; /* by us, in that order */
 };
@@ -49,6 +51,7 @@ struct box {
     int report;   /* to who started the holder; -1 once a supervisor was started */
     int first_up; /* closed by the first supervisor when it has begun; -1 in later ones */
     int pid1_fd, holder_fd;
+    int user_namespace, mount_namespace; /* of pid 1: it lets nobody look into it later */
     struct spec spec;
     struct state *state;
     struct clocks *clocks;
@@ -74,6 +77,13 @@ int holder_run(const char *path, bool foreground);
 _Noreturn void supervisor_run(struct box *box);
 /* In the new process: makes the box around itself and becomes its agent. `go` gives one byte once it may start. */
 _Noreturn void inside_run(struct box *box, int go);
+
+/* The writable layer of that name in the box's directory, owned by the root of the box. */
+bool holder_make_layer(struct box *box, const char *name);
+/* enter.c: a path as the box has it (O_PATH), found by a process that looks from inside. -1: errno. */
+int enter_open(const struct box *box, const char *path);
+/* inside.c: in a process of the box's user namespace. */
+bool inside_become_root(const struct spec *spec);
 
 bool rootfs_open(struct box *box, const char **stage);
 bool rootfs_make(struct box *box, const char **stage);

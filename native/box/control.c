@@ -7,10 +7,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "layers.h"
 #include "supervisor.h"
 #include "usage.h"
 
+static bool end_snapshot(struct supervisor *s);
+
 static void forget(struct supervisor *s, size_t index) {
+    if (s->snapshot == s->clients[index]) end_snapshot(s);
     close(s->clients[index]->fd);
     free(s->clients[index]);
     s->clients[index] = NULL;
@@ -95,6 +99,52 @@ static bool reply_stats(struct supervisor *s, struct client *client) {
     return reply(client, &w);
 }
 
+/* One at a time, held by its client: it ends with the connection. */
+static bool begin_snapshot(struct supervisor *s, struct client *client, int64_t start) {
+    struct state *state = s->box->state;
+    if (s->snapshot) return reply_error(client, EBUSY, "another snapshot is being made", "snapshot");
+    bool ran = state->phase == RUNNING;
+    if (!lifecycle_pause(s, ran ? "snapshot" : "pause")) return reply_error(client, errno, "it could not be frozen", "freeze");
+    s->snapshot = client;
+    state->resume_after = ran;
+    lifecycle_arm(s);
+    epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->box->agent_listen, NULL); /* who comes now waits */
+    return reply_state(s, client, K_OK, boot_ms() - start);
+}
+
+static bool end_snapshot(struct supervisor *s) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = SLOT_AGENT};
+    s->snapshot = NULL;
+    epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->box->agent_listen, &event);
+    bool ok = !s->box->state->resume_after || s->ending || lifecycle_resume(s, "snapshot");
+    s->box->state->resume_after = false;
+    lifecycle_arm(s);
+    return ok;
+}
+
+static bool push_layer(struct supervisor *s, struct client *client, const struct fields *fields, int64_t start) {
+    struct box *box = s->box;
+    bool ran = box->state->phase == RUNNING;
+    char stage[32], text[128], name[32];
+    if (!lifecycle_pause(s, ran ? "snapshot" : "pause")) return reply_error(client, errno, "it could not be frozen", "freeze");
+    enum layers done = layers_push(box, fields, stage);
+    int error = errno;
+    if (done == LAYERS_BROKEN) lifecycle_kill(s, "layers");
+    else if (ran && !lifecycle_resume(s, "snapshot")) return reply_error(client, errno, "it could not be thawed", "thaw");
+    snprintf(text, sizeof text, "%s: %s", stage, done == LAYERS_BUSY ? "processes hold files of the box open" : strerror(error));
+    if (done == LAYERS_BUSY) return reply_error(client, EBUSY, text, "busy_files");
+    if (done != LAYERS_DONE) return reply_error(client, error, text, "layers");
+    uint8_t room[256];
+    struct writer w;
+    wire_begin(&w, room, sizeof room, K_OK);
+    layers_name(name, "upper", box->state->layers - 1);
+    wire_add_text(&w, T_LOWER, name);
+    layers_name(name, "upper", box->state->layers);
+    wire_add_text(&w, T_UPPER, name);
+    wire_add_number(&w, T_MS, boot_ms() - start);
+    return reply(client, &w);
+}
+
 static bool answer(struct supervisor *s, struct client *client, uint8_t kind, const struct fields *fields) {
     int64_t start = boot_ms();
     const char *reason = wire_text(fields, T_REASON);
@@ -103,9 +153,11 @@ static bool answer(struct supervisor *s, struct client *client, uint8_t kind, co
     case K_STATUS:
         return reply_state(s, client, K_OK, -1);
     case K_FREEZE:
+        s->box->state->resume_after = false; /* a snapshot leaves it paused */
         if (!lifecycle_pause(s, reason)) return reply_error(client, errno, "it could not be frozen", "freeze");
         return reply_state(s, client, K_OK, boot_ms() - start);
     case K_THAW:
+        if (s->snapshot) return reply_error(client, EBUSY, "a snapshot is being made", "snapshot");
         if (!lifecycle_resume(s, reason)) return reply_error(client, errno, "it could not be thawed", "thaw");
         return reply_state(s, client, K_OK, boot_ms() - start);
     case K_KILL:
@@ -116,6 +168,14 @@ static bool answer(struct supervisor *s, struct client *client, uint8_t kind, co
         return reply_state(s, client, K_OK, -1);
     case K_BOX_STATS:
         return reply_stats(s, client);
+    case K_SNAPSHOT_BEGIN:
+        return begin_snapshot(s, client, start);
+    case K_SNAPSHOT_END:
+        if (s->snapshot != client) return reply_error(client, EINVAL, "no snapshot of this connection", "snapshot");
+        if (!end_snapshot(s)) return reply_error(client, errno, "it could not be thawed", "thaw");
+        return reply_state(s, client, K_OK, boot_ms() - start);
+    case K_RELAYER:
+        return push_layer(s, client, fields, start);
     case K_EVENTS:
         client->follows = true;
         return reply_state(s, client, K_EVENT, -1);
@@ -150,12 +210,12 @@ void control_ready(struct supervisor *s, size_t index) {
     bool ok = n > 0;
     client->size += ok ? (size_t)n : 0;
     while (ok && client->size >= 5) {
-        struct field list[32];
+        static struct field list[SPEC_LIST + 8];
         struct fields fields = {0, list};
         size_t whole = (size_t)wire_get32(client->in) + 4;
         ok = whole >= 5 && whole <= sizeof client->in;
         if (!ok || client->size < whole) break;
-        ok = wire_split(client->in + 5, whole - 5, &fields, 32) && answer(s, client, client->in[4], &fields);
+        ok = wire_split(client->in + 5, whole - 5, &fields, SPEC_LIST + 8) && answer(s, client, client->in[4], &fields);
         memmove(client->in, client->in + whole, client->size - whole);
         client->size -= whole;
     }

@@ -63,8 +63,7 @@ static bool load_spec(struct box *box) {
     return true;
 }
 
-/* The writable layer, owned by the root of the box. */
-static bool make_layer(struct box *box, const char *name) {
+bool holder_make_layer(struct box *box, const char *name) {
     if (!mkdirat(box->dir, name, 0755)) {
         if (fchmodat(box->dir, name, 0755, 0)) return false;
         if (!box->spec.uid_count) return true;
@@ -85,7 +84,7 @@ static bool prepare(struct box *box, const char *path) {
     box->lock = openat(box->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (box->lock < 0 || flock(box->lock, LOCK_EX | LOCK_NB)) return failed("lock");
     if (!load_spec(box)) return false;
-    if (!box->spec.tmpfs_bytes && (!make_layer(box, "upper") || !make_layer(box, "work"))) return failed("upper");
+    if (!box->spec.tmpfs_bytes && (!holder_make_layer(box, "upper") || !holder_make_layer(box, "work"))) return failed("upper");
     box->log = openat(box->dir, "log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (box->log < 0) return failed("log");
     box->agent_listen = listener(box->dir, "agent.sock");
@@ -156,7 +155,13 @@ static bool start_inside(struct box *box) {
     close(box->handoff_inside);
     box->handoff_inside = -1;
     box->pid1_fd = (int)syscall(SYS_pidfd_open, box->pid1, 0);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)box->pid1);
+    box->user_namespace = open(path, O_RDONLY | O_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)box->pid1);
+    box->mount_namespace = open(path, O_RDONLY | O_CLOEXEC);
     if (box->pid1_fd < 0) failed("pidfd");
+    else if (box->user_namespace < 0 || box->mount_namespace < 0) failed("namespaces");
     else if (!map_ids(box)) failed("ids");
     else if (!limits_enter(&box->spec, box->pid1)) failed("cgroup");
     else if (!write_all(go[1], "g", 1)) failed("go");
@@ -170,23 +175,30 @@ static bool start_inside(struct box *box) {
     return true;
 }
 
-/* Held before anything runs in the box that could move them. */
+static void hold_one(struct box *box, const char *path) {
+    struct stat info, other;
+    int fd = box->memory_count < SPEC_LIST ? enter_open(box, path) : -1;
+    if (fd < 0) return;
+    bool known = fstat(fd, &info) != 0;
+    for (int i = 0; i < box->memory_count && !known; i++) known = !fstat(box->memory[i], &other) && other.st_dev == info.st_dev;
+    if (known) close(fd);
+    else box->memory[box->memory_count++] = fd;
+}
+
+/* Before anything runs in the box that could move them. */
 static void hold_memory(struct box *box) {
     const struct spec *s = &box->spec;
-    char path[4200];
-    int size = 0;
-    for (size_t i = 0; i < s->tmpfs.count + 3 && box->memory_count < SPEC_LIST; i++) {
+    char path[4096];
+    if (!s->by_rlimit || !s->memory_max) return;
+    hold_one(box, "/dev/shm");
+    hold_one(box, "/run");
+    if (s->tmpfs_bytes) hold_one(box, "/");
+    for (size_t i = 0; i < s->tmpfs.count; i++) {
         struct spec_tmpfs item;
-        if (i >= s->tmpfs.count) size = snprintf(path, sizeof path, "/proc/%d/root%s", (int)box->pid1, i == s->tmpfs.count ? "/dev/shm" : i == s->tmpfs.count + 1 ? "/run" : "/");
-        else if (spec_tmpfs(s->tmpfs.list[i], &item)) size = snprintf(path, sizeof path, "/proc/%d/root%.*s", (int)box->pid1, (int)item.path_size, s->tmpfs.list[i]);
-        if (i == s->tmpfs.count + 2 && !s->tmpfs_bytes) break;
-        int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-        if (fd < 0) continue;
-        struct stat info, other;
-        bool known = fstat(fd, &info) != 0;
-        for (int k = 0; k < box->memory_count && !known; k++) known = !fstat(box->memory[k], &other) && other.st_dev == info.st_dev;
-        if (known) close(fd);
-        else box->memory[box->memory_count++] = fd;
+        if (!spec_tmpfs(s->tmpfs.list[i], &item) || item.path_size >= sizeof path) continue;
+        memcpy(path, s->tmpfs.list[i], item.path_size);
+        path[item.path_size] = 0;
+        hold_one(box, path);
     }
 }
 

@@ -33,7 +33,7 @@ bool privileges_drop(void) {
 }
 
 /* The root of the box's range; with one identity there is nothing to change. */
-static bool become_root_of_the_box(const struct spec *spec) {
+bool inside_become_root(const struct spec *spec) {
     if (!spec->uid_count) return true;
     return !setgroups(0, NULL) && !setresgid(0, 0, 0) && !setresuid(0, 0, 0);
 }
@@ -61,7 +61,7 @@ static bool make(struct box *box, const char **stage) {
     if (!rootfs_open(box, stage)) return false;
     box->oom = limits_oom(&box->spec);
     *stage = "identity";
-    if (!become_root_of_the_box(&box->spec)) return false;
+    if (!inside_become_root(&box->spec)) return false;
     *stage = "die-with-holder";
     if (prctl(PR_SET_PDEATHSIG, SIGKILL)) return false;
     *stage = "loopback"; /* before /proc/sys is read-only */

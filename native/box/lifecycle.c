@@ -118,6 +118,8 @@ void lifecycle_take_over(struct supervisor *s) {
     struct state *state = s->box->state;
     if (state->phase == FREEZING) lifecycle_pause(s, "pause");
     else if (state->phase == THAWING) lifecycle_resume(s, "resume");
+    if (state->resume_after) lifecycle_resume(s, "snapshot"); /* whoever made it has lost its connection to us */
+    state->resume_after = false;
     lifecycle_publish(s);
     lifecycle_arm(s);
 }
@@ -136,7 +138,7 @@ static int64_t next_due(const struct supervisor *s) {
     const struct box *box = s->box;
     const struct state *state = box->state;
     const int64_t times[] = {state->phase == RUNNING ? state->pause_at : 0, idle_at(box),
-                             state->phase == PAUSED ? state->delete_at : 0, s->gateway_at, usage_due(s)};
+                             state->phase == PAUSED && !s->snapshot ? state->delete_at : 0, s->gateway_at, usage_due(s)};
     int64_t due = 0;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i] && (!due || times[i] < due)) due = times[i];
@@ -154,7 +156,7 @@ void lifecycle_tick(struct supervisor *s) {
     int64_t now = boot_ms(), idle = idle_at(s->box);
     gateway_tick(s);
     usage_tick(s);
-    if (state->phase == PAUSED && state->delete_at && now >= state->delete_at) {
+    if (state->phase == PAUSED && !s->snapshot && state->delete_at && now >= state->delete_at) {
         lifecycle_kill(s, "auto-delete");
     } else if (state->phase == RUNNING && ((state->pause_at && now >= state->pause_at) || (idle && now >= idle))) {
         bool timeout = state->pause_at && now >= state->pause_at;

@@ -2,11 +2,8 @@
  *
  * Every directory of the host is opened first, as who started us and in the new mount namespace, and named by its descriptor
  * afterwards: the root of the box could not walk there. */
-#include "box.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +11,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mounts.h"
 #include "submounts.h"
 
-/* linux/mount.h and sys/mount.h cannot both be included. */
-int mount(const char *, const char *, const char *, unsigned long, const void *);
-int umount2(const char *, int);
+enum { OPTIONS_MAX = 4096 };
 
-enum { DETACH = 2, OPTIONS_MAX = 4096, WALK = O_PATH | O_DIRECTORY | O_CLOEXEC };
-
-static int lowers[SPEC_LIST], binds[SPEC_LIST], upper = -1, work = -1, own = -1;
+static int lowers[SPEC_LIST], lower_count, binds[SPEC_LIST], upper = -1, work = -1, own = -1;
 static struct submounts *hidden[SPEC_LIST]; /* of each bind; NULL: nothing is mounted in it */
 
 static const char *const DEVICES[] = {"null", "zero", "full", "random", "urandom", "tty"};
@@ -39,13 +33,36 @@ static bool open_bind(size_t i, const char *source) {
     return binds[i] >= 0;
 }
 
+/* By the path that /proc gives: a descriptor from before the new mount namespace belongs to the old one. */
+static bool open_own(const struct box *box) {
+    char here[64], path[4096];
+    snprintf(here, sizeof here, "/proc/self/fd/%d", box->dir);
+    ssize_t size = readlink(here, path, sizeof path - 1);
+    if (size <= 0 || size >= (ssize_t)sizeof path - 1) return false;
+    path[size] = 0;
+    own = open(path, WALK);
+    struct stat was, is;
+    if (own < 0 || fstat(box->dir, &was) || fstat(own, &is)) return false;
+    errno = ESTALE;
+    return was.st_ino == is.st_ino && was.st_dev == is.st_dev;
+}
+
+bool rootfs_open_layers(struct box *box, const struct texts *lower, const char *upper_name, const char *work_name) {
+    if (!open_own(box)) return false;
+    for (size_t i = 0; i < lower->count; i++)
+        if ((lowers[i] = lower->list[i][0] == '/' ? open(lower->list[i], WALK) : openat(own, lower->list[i], WALK | O_NOFOLLOW)) < 0)
+            return false;
+    lower_count = (int)lower->count;
+    if (box->spec.tmpfs_bytes) return true;
+    upper = openat(own, upper_name, WALK | O_NOFOLLOW);
+    work = openat(own, work_name, WALK | O_NOFOLLOW);
+    return upper >= 0 && work >= 0;
+}
+
 bool rootfs_open(struct box *box, const char **stage) {
     const struct spec *s = &box->spec;
     *stage = "private-mounts";
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) return false;
-    *stage = "lower";
-    for (size_t i = 0; i < s->lower.count; i++)
-        if ((lowers[i] = open(s->lower.list[i], WALK)) < 0) return false;
     *stage = "bind_ro";
     for (size_t i = 0; i < s->bind_ro.count; i++) {
         char source[4096];
@@ -62,23 +79,8 @@ bool rootfs_open(struct box *box, const char **stage) {
         snprintf(path, sizeof path, "/dev/%s", DEVICES[i]);
         if ((devices[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)) < 0) return false;
     }
-    *stage = "upper";
-    /* By the path that /proc gives: a descriptor from before the new mount namespace belongs to the old one. */
-    char here[64];
-    snprintf(here, sizeof here, "/proc/self/fd/%d", box->dir);
-    char path[4096];
-    ssize_t size = readlink(here, path, sizeof path - 16);
-    if (size <= 0 || size >= (ssize_t)sizeof path - 16) return false;
-    path[size] = 0;
-    own = open(path, WALK);
-    struct stat was, is;
-    if (own < 0 || fstat(box->dir, &was) || fstat(own, &is)) return false;
-    errno = ESTALE;
-    if (was.st_ino != is.st_ino || was.st_dev != is.st_dev) return false;
-    if (s->tmpfs_bytes) return true;
-    upper = openat(own, "upper", WALK | O_NOFOLLOW);
-    work = openat(own, "work", WALK | O_NOFOLLOW);
-    return upper >= 0 && work >= 0;
+    *stage = "lower";
+    return rootfs_open_layers(box, &s->lower, "upper", "work");
 }
 
 /* Below the directory we stand in. */
@@ -90,10 +92,9 @@ static bool place(const char *path, mode_t mode) {
     return S_ISDIR(info.st_mode);
 }
 
-/* A place of the guest's own tree: no link in its layers may lead a mount elsewhere. `fresh` is a path without a slash in front. */
-static int place_in_root(const char *path, mode_t mode) {
+int mounts_place(int from, const char *path, mode_t mode) {
     char part[4096];
-    int at = open(".", WALK);
+    int at = openat(from, ".", WALK);
     for (const char *p = path; at >= 0 && *p;) {
         while (*p == '/') p++;
         size_t size = strcspn(p, "/");
@@ -119,7 +120,9 @@ static int place_in_root(const char *path, mode_t mode) {
     return at;
 }
 
-static bool attach(int tree, int at) {
+static int place_in_root(const char *path, mode_t mode) { return mounts_place(AT_FDCWD, path, mode); }
+
+bool mounts_attach(int tree, int at) {
     return !syscall(SYS_move_mount, tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
@@ -150,8 +153,8 @@ static int new_tmpfs(int64_t bytes, int64_t inodes, int64_t mode, unsigned flags
     return new_mount("tmpfs", options, flags);
 }
 
-static bool attach_closing(int tree, int at) {
-    bool ok = tree >= 0 && at >= 0 && attach(tree, at);
+bool mounts_attach_closing(int tree, int at) {
+    bool ok = tree >= 0 && at >= 0 && mounts_attach(tree, at);
     int error = errno;
     if (tree >= 0) close(tree);
     if (at >= 0) close(at);
@@ -165,17 +168,19 @@ static bool stand(const struct spec *s) {
     int64_t bytes = s->tmpfs_bytes ? s->tmpfs_bytes : 1 << 16, inodes = s->tmpfs_inodes ? s->tmpfs_inodes : 64;
     int tree = new_tmpfs(bytes, inodes, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     if (tree < 0) return false;
-    bool ok = attach(tree, own) && !fchdir(tree);
+    bool ok = mounts_attach(tree, own) && !fchdir(tree);
     close(tree);
     ok = ok && place("root", 0755);
     return ok && (!s->tmpfs_bytes || (place("upper", 0755) && place("work", 0755)));
 }
 
-static bool overlay(const struct spec *s) {
+bool rootfs_overlay(const struct box *box) {
+    const struct spec *s = &box->spec;
+    if (!stand(s)) return false;
     char *options = malloc(OPTIONS_MAX);
     if (!options) return false;
     size_t size = 0;
-    for (size_t i = 0; i < s->lower.count && size < OPTIONS_MAX; i++)
+    for (int i = 0; i < lower_count && size < OPTIONS_MAX; i++)
         size += (size_t)snprintf(options + size, OPTIONS_MAX - size, "%s/proc/self/fd/%d", i ? ":" : "lowerdir=", lowers[i]);
     if (size < OPTIONS_MAX && s->tmpfs_bytes)
         size += (size_t)snprintf(options + size, OPTIONS_MAX - size, ",upperdir=upper,workdir=work,userxattr");
@@ -197,7 +202,7 @@ static bool cover(int at, int null) {
         tree = new_tmpfs(4096, 1, 0555, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
     else
         tree = (int)syscall(SYS_open_tree, null, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
-    return attach_closing(tree, at);
+    return mounts_attach_closing(tree, at);
 }
 
 static bool cover_submounts(size_t i, const char *to) {
@@ -223,25 +228,25 @@ static bool read_only_binds(const struct spec *s) {
     for (size_t i = 0; i < s->bind_ro.count; i++) {
         const char *to = strchr(s->bind_ro.list[i], ':') + 1;
         if (!restrict_tree(binds[i], MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)) return false;
-        if (!attach_closing(binds[i], place_in_root(to, 0755)) || !cover_submounts(i, to)) return false;
+        if (!mounts_attach_closing(binds[i], place_in_root(to, 0755)) || !cover_submounts(i, to)) return false;
     }
     for (int i = 0; i < count; i++)
-        if (!attach_closing(kept[i], place_in_root(s->bind_keep.list[i], 0755))) return false;
+        if (!mounts_attach_closing(kept[i], place_in_root(s->bind_keep.list[i], 0755))) return false;
     return true;
 }
 
 static bool make_dev(void) {
     int at = place_in_root("dev", 0755);
-    if (!attach_closing(new_tmpfs(1 << 16, 64, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), at)) return false;
+    if (!mounts_attach_closing(new_tmpfs(1 << 16, 64, 0755, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), at)) return false;
     char path[64];
     for (size_t i = 0; i < sizeof DEVICES / sizeof *DEVICES; i++) {
         snprintf(path, sizeof path, "dev/%s", DEVICES[i]);
         int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-        if (!restrict_tree(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) || !attach_closing(devices[i], file)) return false;
+        if (!restrict_tree(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) || !mounts_attach_closing(devices[i], file)) return false;
     }
     const char *const options[] = {"ptmxmode", "0666", "mode", "0620", NULL}; /* each mount is an instance of its own since 4.7 */
     if (!place("dev/pts", 0755)) return false;
-    if (!attach_closing(new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), place_in_root("dev/pts", 0755))) return false;
+    if (!mounts_attach_closing(new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), place_in_root("dev/pts", 0755))) return false;
     if (!place("dev/shm", 01777)) return false;
     return !symlink("pts/ptmx", "dev/ptmx") && !symlink("/proc/self/fd", "dev/fd") && !symlink("/proc/self/fd/0", "dev/stdin") &&
            !symlink("/proc/self/fd/1", "dev/stdout") && !symlink("/proc/self/fd/2", "dev/stderr");
@@ -260,7 +265,7 @@ static bool read_only(const char *path) {
     int tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0) return false;
     bool ok = restrict_tree(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    return attach_closing(tree, open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)) && ok;
+    return mounts_attach_closing(tree, open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW)) && ok;
 }
 
 static bool make_proc(const char **stage) {
@@ -273,7 +278,7 @@ static bool make_proc(const char **stage) {
     char path[64];
     *stage = "proc";
     int tree = new_mount("proc", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-    if (!attach_closing(tree, place_in_root("proc", 0555))) return false;
+    if (!mounts_attach_closing(tree, place_in_root("proc", 0555))) return false;
     *stage = "proc-masks";
     int null = open("dev/null", O_PATH | O_CLOEXEC);
     if (null < 0) return false;
@@ -304,15 +309,15 @@ static bool make_tmpfs(const struct spec *s) {
         shared_memory = shared_memory || !strcmp(path, "/dev/shm");
         run = run || !strcmp(path, "/run");
         int tree = new_tmpfs(item.bytes, item.inodes, item.mode, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-        if (!attach_closing(tree, place_in_root(path, (mode_t)item.mode))) return false;
+        if (!mounts_attach_closing(tree, place_in_root(path, (mode_t)item.mode))) return false;
     }
     unsigned flags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    if (!shared_memory && !attach_closing(new_tmpfs(64 << 20, 8192, 01777, flags), place_in_root("dev/shm", 01777))) return false;
-    return run || attach_closing(new_tmpfs(16 << 20, 8192, 0755, flags), place_in_root("run", 0755));
+    if (!shared_memory && !mounts_attach_closing(new_tmpfs(64 << 20, 8192, 01777, flags), place_in_root("dev/shm", 01777))) return false;
+    return run || mounts_attach_closing(new_tmpfs(16 << 20, 8192, 0755, flags), place_in_root("run", 0755));
 }
 
-/* Nothing lies over the new root: the way up from it would lead there. */
-static bool alone(void) {
+/* Else the way up from it would lead there. */
+bool rootfs_alone(void) {
     struct stat root, above;
     if (stat("/", &root) || stat("/..", &above)) return false;
     errno = EXDEV;
@@ -321,10 +326,8 @@ static bool alone(void) {
 
 bool rootfs_make(struct box *box, const char **stage) {
     const struct spec *s = &box->spec;
-    *stage = "stand";
-    if (!stand(s)) return false;
     *stage = "overlay";
-    if (!overlay(s)) return false;
+    if (!rootfs_overlay(box)) return false;
     *stage = "binds";
     if (!read_only_binds(s)) return false;
     *stage = "dev";
@@ -334,5 +337,5 @@ bool rootfs_make(struct box *box, const char **stage) {
     if (!make_tmpfs(s)) return false;
     *stage = "pivot";
     /* The old root comes to lie over the new one, and goes with everything that was mounted in it. */
-    return !syscall(SYS_pivot_root, ".", ".") && !umount2(".", DETACH) && !chdir("/") && alone();
+    return !syscall(SYS_pivot_root, ".", ".") && !umount2(".", DETACH) && !chdir("/") && rootfs_alone();
 }

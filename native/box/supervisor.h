@@ -7,7 +7,7 @@
 
 /* What an event of the loop is about; from SLOT_CLIENT on: a client of ctl.sock. */
 enum { SLOT_PID1, SLOT_HOLDER, SLOT_AGENT, SLOT_CONTROL, SLOT_HANDOFF, SLOT_TIMER, SLOT_GATEWAY, SLOT_COUNT, SLOT_CLIENT = 16 };
-enum { CLIENTS_MAX = 64, CLIENT_ROOM = 4096 };
+enum { CLIENTS_MAX = 64, CLIENT_ROOM = 64 << 10 };
 
 struct client {
     int fd;
@@ -20,9 +20,11 @@ struct supervisor {
     struct box *box;
     int epoll, timer;
     struct client *clients[CLIENTS_MAX];
+    struct client *snapshot; /* whose; NULL: nobody makes one */
     bool ending;
     int channel;     /* to the gateway; -1: not attached */
     pid_t starter;   /* of the gateway */
+    int turn;        /* the lock of whoever starts it; -1: not ours */
     int64_t gateway_at; /* when to try again */
     int gateway_tries;
     /* usage.c */

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "layers.h"
 #include "walk.h"
 
 enum { SOON_MS = 20, OFTEN_MS = 100, COUNT_MS = 1000, COUNT_SHARE = 20, SLACK = 1 << 20 };
@@ -55,9 +56,16 @@ static void start_count(struct supervisor *s) {
     s->counter = fork();
     if (!s->counter) {
         setpriority(PRIO_PROCESS, 0, 10);
-        int dir = openat(box->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (!box->spec.uid_count) setns(box->pid1_fd, CLONE_NEWUSER);
-        int64_t size = dir < 0 ? INT64_MAX : disk_usage(dir);
+        if (!box->spec.uid_count && setns(box->user_namespace, CLONE_NEWUSER)) _exit(1);
+        int64_t size = 0;
+        for (int i = 0; i <= box->state->layers; i++) { /* without those that somebody took away */
+            char name[32];
+            layers_name(name, "upper", i);
+            int dir = openat(box->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (dir < 0 && errno == ENOENT) continue;
+            int64_t one = dir < 0 ? INT64_MAX : disk_usage(dir);
+            size = one == INT64_MAX || size == INT64_MAX ? INT64_MAX : size + one;
+        }
         _exit(!write_all(ends[1], &size, sizeof size));
     }
     close(ends[1]);
