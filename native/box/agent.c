@@ -102,7 +102,7 @@ static void hear_supervisor(void) {
     }
     if (count) close(fd[0]);
     if (text[0] == K_QUIESCE) {
-        connections_quiesce();
+        connections_quiesce(NULL);
         static const uint8_t word = K_QUIESCE;
         send_message(agent.handoff.fd, &word, 1, NULL, 0);
     }
@@ -124,7 +124,7 @@ static void dispatch(struct source *source, uint32_t events) {
     case S_OUT:
     case S_ERR: process_readable(source->owner, source); return;
     case S_IN: process_writable(source->owner); return;
-    case S_DIAL: return;
+    case S_DIAL: dial_ready(source->owner, false); return;
     }
 }
 

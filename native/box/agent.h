@@ -103,7 +103,7 @@ void connection_error(struct connection *c, int error, const char *message, cons
 /* Parses what has come, when the connection is free to take a request. */
 void connection_go_on(struct connection *c);
 /* Every connection without a request ends: before the box is frozen. */
-void connections_quiesce(void);
+void connections_quiesce(const struct connection *but);
 void connection_worker_ended(pid_t pid, int status);
 /* Frees what was closed while the loop was in the middle of events. */
 void connections_sweep(void);
@@ -136,6 +136,14 @@ int64_t agent_disk_kills(void);
 
 /* session.c: the processes of a command, by their session and their parents. How many were signalled. */
 int session_signal(pid_t leader, int signo);
+
+/* dial.c */
+struct dial;
+void dial_start(struct connection *c, const struct fields *fields);
+/* Something has happened at one of its ends. */
+void dial_ready(struct dial *d, bool of_the_client);
+void dial_free(struct dial *d);
+struct source *dial_source(struct dial *d);
 
 /* users.c */
 struct user {

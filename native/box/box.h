@@ -89,7 +89,7 @@ bool rootfs_open(struct box *box, const char **stage);
 bool rootfs_make(struct box *box, const char **stage);
 /* `watcher`: gets where the kernel tells of each connect(2) before it makes it; NULL: nobody wants to know.
  * With one, only who gives `connect_cookie` as fourth argument is not told of: the agent, which must not wait. */
-bool seccomp_install(int *watcher);
+bool seccomp_install(int *watcher, bool fake_owners);
 extern uint32_t connect_cookie;
 /* network.c: in the new namespace. */
 bool network_up(void);

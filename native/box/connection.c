@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "walk.h"
 
 static struct field field_list[FIELDS_MAX];
 
@@ -45,6 +46,7 @@ void connection_close(struct connection *c) {
         process_flow(p);
     }
     source_close(&c->source);
+    if (c->dial) source_close(dial_source(c->dial));
 }
 
 void connections_sweep(void) {
@@ -56,20 +58,20 @@ void connections_sweep(void) {
         }
         *at = c->next;
         agent.connection_count--;
+        dial_free(c->dial);
         free(c->in);
         free(c->out);
         free(c);
     }
 }
 
-void connections_quiesce(void) {
+void connections_quiesce(const struct connection *but) {
     for (struct connection *c = agent.connections; c; c = c->next)
-        if (!c->worker && !c->follows && !c->in_size && !c->out_size && !c->dial) connection_close(c);
-    connections_sweep();
+        if (c != but && !c->worker && !c->follows && !c->in_size && !c->out_size && !c->dial) connection_close(c);
 }
 
 static void set_events(struct connection *c) {
-    if (c->closing || c->worker) return;
+    if (c->closing || c->worker || c->dial) return;
     uint32_t events = (c->out_size ? EPOLLOUT : 0) | (c->stalled ? 0 : EPOLLIN);
     if (!source_watch(&c->source, events ? events : EPOLLRDHUP)) connection_close(c);
 }
@@ -144,6 +146,37 @@ static void hello(struct connection *c) {
     connection_send(c, &w);
 }
 
+static void stats(struct connection *c) {
+    uint8_t room[256];
+    struct writer w;
+    struct sample now = walk_sample(getpid(), false);
+    wire_begin(&w, room, sizeof room, K_OK);
+    wire_add_number(&w, T_MEMORY, now.memory);
+    wire_add_number(&w, T_PIDS, now.pids);
+    wire_add_number(&w, T_CPU_MS, now.cpu_ms);
+    connection_send(c, &w);
+}
+
+/* What a supervisor says over the hand-over; without one, who drives the agent says it on a connection. */
+static void of_the_driver(struct connection *c, uint8_t kind, const struct fields *fields) {
+    const struct field *seed = wire_find(fields, T_DATA);
+    int fd = -1;
+    if (agent.setup.handoff >= 0) {
+        connection_error(c, EPERM, "only the supervisor of this box may", "supervisor");
+        return;
+    }
+    if (kind == K_QUIESCE) connections_quiesce(c);
+    if (kind == K_RESUMED) agent.frozen_more_ms += wire_number(fields, T_FROZEN_MS, 0);
+    if (kind == K_RESUMED) process_timers(active_ms());
+    if (kind == K_RESEED && seed && (fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC)) >= 0) { /* random(4): mixed in, not counted */
+        bool mixed = write_all(fd, seed->text, seed->size);
+        close(fd);
+        if (!mixed) fd = -1;
+    }
+    if (kind == K_RESEED && fd < 0) connection_error(c, EINVAL, "no bytes to mix in, or nowhere to", "reseed");
+    else connection_ok(c);
+}
+
 /* The socket goes to a child of ours until the operation is over. */
 static void start_worker(struct connection *c, uint8_t kind, const struct fields *fields, size_t consumed) {
     connection_flush(c);
@@ -204,6 +237,11 @@ static void request(struct connection *c, uint8_t kind, const struct fields *fie
     case K_FORGET: process_forget(c, fields); return;
     case K_ACK: process_ack(c, fields); return;
     case K_HELLO: hello(c); return;
+    case K_STATS: stats(c); return;
+    case K_DIAL: dial_start(c, fields); return;
+    case K_QUIESCE:
+    case K_RESUMED:
+    case K_RESEED: of_the_driver(c, kind, fields); return;
     default: break;
     }
     if (files_known(kind)) start_worker(c, kind, fields, consumed);
@@ -233,7 +271,7 @@ void connection_go_on(struct connection *c) {
     if (c->parsing) return;
     c->parsing = true;
     c->stalled = false;
-    while (!c->closing && !c->worker && c->in_size - at >= 5) {
+    while (!c->closing && !c->worker && !c->dial && c->in_size - at >= 5) {
         uint32_t length = wire_get32(c->in + at);
         if (length < 1 || length > FRAME_MAX) {
             connection_close(c);
@@ -283,6 +321,10 @@ static bool make_room(struct connection *c) {
 }
 
 void connection_ready(struct connection *c, uint32_t events) {
+    if (c->dial) {
+        dial_ready(c->dial, true);
+        return;
+    }
     if (events & EPOLLOUT) {
         connection_flush(c);
         process_push(c);

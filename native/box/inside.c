@@ -81,7 +81,7 @@ static bool make(struct box *box, const char **stage) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || prctl(PR_SET_DUMPABLE, 0)) return false;
     *stage = "seccomp";
     int watcher = -1;
-    if (!seccomp_install(box->spec.gateway ? &watcher : NULL)) return false;
+    if (!seccomp_install(box->spec.gateway ? &watcher : NULL, box->spec.fake_owners)) return false;
     if (watcher >= 0) box->network[box->network_count++] = watcher;
     return true;
 }

@@ -22,6 +22,7 @@ static const struct key {
     KEY("disk_max", NUMBER, disk_max), KEY("cpu_ms_per_s", NUMBER, cpu_ms_per_s),
     KEY("pause_after_ms", NUMBER, pause_after_ms), KEY("idle_ms", NUMBER, idle_ms),
     KEY("delete_after_ms", NUMBER, delete_after_ms), KEY("wake", NUMBER, wake),
+    KEY("fake_owners", NUMBER, fake_owners),
 #undef KEY
 };
 
@@ -79,6 +80,7 @@ static const char *judge(struct spec *s) {
     if (!s->lower.count) return "lower is missing";
     if (s->uid_count ? s->uid_base < 1 || s->uid_base + s->uid_count > UINT32_MAX || s->uid_count < 1001 : s->map_uid < 0)
         return "uid_base and uid_count, or map_uid, are needed";
+    if (s->fake_owners && s->uid_count) return "fake_owners: only with map_uid; a range of ids has real owners";
     if (s->uid < 0 || s->gid < 0 || s->uid > UINT32_MAX || s->gid > UINT32_MAX) return "uid or gid";
     if (strcmp(s->network, "none") && strcmp(s->network, "gateway")) return "network: none or gateway";
     if (!strcmp(s->network, "gateway") && (!s->gateway_socket || s->gateway_socket[0] != '/')) return "gateway_socket: a path";

@@ -18,7 +18,7 @@ struct spec {
     struct texts lower, bind_ro, bind_keep, tmpfs, env, cgroup, gateway_argv, on_pause, on_resume;
     int64_t version, uid_base, uid_count, map_uid, uid, gid;
     int64_t memory_max, pids_max, nofile, fsize_max, disk_max, cpu_ms_per_s;
-    int64_t pause_after_ms, idle_ms, delete_after_ms, wake;
+    int64_t pause_after_ms, idle_ms, delete_after_ms, wake, fake_owners;
     int64_t tmpfs_bytes, tmpfs_inodes; /* of upper=tmpfs:..; 0: on disk */
     bool by_rlimit, gateway;
 };

@@ -228,7 +228,7 @@ def test_a_client_wakes_a_box_or_is_told(box: Callable[..., Path]) -> None:
     say(folder, TIMERS, wake=0)
     say(folder, FREEZE)
     with pytest.raises(BoxError) as told, Connection(folder) as client:
-        client.run("true")
+        client.answer()
     assert told.value.code == "paused"
     assert state(folder)["state"] == "paused"
 

@@ -1,0 +1,167 @@
+/* DIAL: a connection becomes a pipe of bytes to a port of the box's own loopback. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent.h"
+
+enum { FLOW_ROOM = 64 << 10 };
+
+/* One direction. */
+struct flow {
+    uint8_t *data; /* NULL while nothing waits */
+    size_t at, size;
+    bool ended;    /* no more comes in */
+    bool told;     /* ... and the other end knows */
+};
+
+struct dial {
+    struct source source;
+    struct connection *connection;
+    struct flow in, out; /* to the port, from it */
+    unsigned short port;
+    bool connected, six;
+};
+
+/* `connect_cookie`: who listens in for all connections of the box must not hold us up. */
+static int begin(struct dial *d) {
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(d->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(d->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(d->six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
+    const void *to = d->six ? (const void *)&six : (const void *)&four;
+    if (!syscall(SYS_connect, fd, to, d->six ? sizeof six : sizeof four, (unsigned long)connect_cookie) || errno == EINPROGRESS) return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static bool wait_for_it(struct dial *d) {
+    d->source = (struct source){S_DIAL, begin(d), 0, d};
+    return d->source.fd >= 0 && source_watch(&d->source, EPOLLOUT);
+}
+
+void dial_start(struct connection *c, const struct fields *fields) {
+    int64_t port = wire_number(fields, T_PORT, 0);
+    struct dial *d = port > 0 && port < 65536 ? calloc(1, sizeof *d) : NULL;
+    errno = port > 0 && port < 65536 ? ENOMEM : EINVAL;
+    if (d) {
+        d->connection = c;
+        d->port = (unsigned short)port;
+    }
+    if (d && wait_for_it(d) && source_watch(&c->source, EPOLLPRI)) { /* its bytes wait until there is somebody to have them */
+        c->dial = d;
+        return;
+    }
+    int error = errno;
+    if (d) source_close(&d->source);
+    free(d);
+    connection_error(c, error, strerror(error), "dial");
+}
+
+struct source *dial_source(struct dial *d) { return &d->source; }
+
+void dial_free(struct dial *d) {
+    if (!d) return;
+    source_close(&d->source);
+    free(d->in.data);
+    free(d->out.data);
+    free(d);
+}
+
+/* False: the connection is over. */
+static bool move(struct flow *f, int from, int to) {
+    for (;;) {
+        if (!f->size && !f->ended) {
+            if (!f->data && !(f->data = malloc(FLOW_ROOM))) return false;
+            ssize_t n = recv(from, f->data, FLOW_ROOM, MSG_DONTWAIT);
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0 && errno != EAGAIN) return false;
+            f->ended = n == 0;
+            f->at = 0;
+            f->size = n > 0 ? (size_t)n : 0;
+        }
+        if (!f->size) break;
+        ssize_t n = send(to, f->data + f->at, f->size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno == EAGAIN;
+        f->at += (size_t)n;
+        f->size -= (size_t)n;
+    }
+    free(f->data);
+    f->data = NULL;
+    if (f->ended && !f->told) {
+        f->told = true;
+        shutdown(to, SHUT_WR);
+    }
+    return true;
+}
+
+static void flow(struct dial *d) {
+    struct connection *c = d->connection;
+    if (c->out_size) connection_flush(c);
+    if (c->closing) return;
+    if (c->out_size) {
+        source_watch(&c->source, EPOLLOUT);
+        return;
+    }
+    atomic_store(&agent.setup.activity->last_ms, boot_ms());
+    bool ok = move(&d->in, c->source.fd, d->source.fd) && move(&d->out, d->source.fd, c->source.fd);
+    if (!ok || (d->in.told && d->out.told)) {
+        connection_close(c);
+        return;
+    }
+    /* Nothing to wait for is an end that only reports errors. */
+    uint32_t here = (d->in.ended || d->in.size ? 0 : EPOLLIN) | (d->out.size ? EPOLLOUT : 0);
+    uint32_t there = (d->out.ended || d->out.size ? 0 : EPOLLIN) | (d->in.size ? EPOLLOUT : 0);
+    if (!source_watch(&c->source, here) || !source_watch(&d->source, there)) connection_close(c);
+}
+
+/* What the client sent right behind its request was read with it. */
+static bool take_early(struct dial *d) {
+    struct connection *c = d->connection;
+    if (!c->in_size) return true;
+    d->in.data = c->in;
+    d->in.size = c->in_size;
+    d->in.at = 0;
+    c->in = NULL;
+    c->in_size = c->in_room = 0;
+    return true;
+}
+
+static void connected(struct dial *d) {
+    struct connection *c = d->connection;
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(d->source.fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+    if (error == ECONNREFUSED && !d->six) { /* a server that listens on ::1 only */
+        source_close(&d->source);
+        d->six = true;
+        if (wait_for_it(d)) return;
+    }
+    if (error) {
+        c->dial = NULL;
+        dial_free(d);
+        connection_error(c, error, strerror(error), "dial");
+        connection_go_on(c);
+        return;
+    }
+    d->connected = true;
+    connection_ok(c);
+    connection_flush(c);
+    if (c->closing || !take_early(d)) return;
+    flow(d);
+}
+
+void dial_ready(struct dial *d, bool of_the_client) {
+    if (d->connection->closing) return;
+    if (d->connected) flow(d);
+    else if (of_the_client) connection_close(d->connection); /* it has gone */
+    else connected(d);
+}
