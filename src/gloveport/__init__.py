@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         SnapshotNotFoundError,
         StaleJournal,
         StaleStepError,
+        TemplateBuildError,
         TemplateNotFoundError,
         ToolArgumentError,
         ToolBudgetError,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from .host.machines.options import UNSET
     from .host.machines.sandbox import AsyncSandbox
     from .host.machines.sync import Sandbox
+    from .host.machines.template import AsyncTemplate, CopyStep, EnvStep, RunStep, Template, UserStep, WorkdirStep
     from .host.modules.result import ModuleResult
     from .host.modules.session import TypeScriptSandboxSession
     from .host.pool import PooledSession, PoolStats, SessionPool
@@ -143,6 +145,13 @@ _HOMES = {
     "Capabilities": "machines.driver",
     "SandboxInfo": "host.machines.info",
     "Snapshot": "host.machines.info",
+    "AsyncTemplate": "host.machines.template",
+    "CopyStep": "host.machines.template",
+    "EnvStep": "host.machines.template",
+    "RunStep": "host.machines.template",
+    "Template": "host.machines.template",
+    "UserStep": "host.machines.template",
+    "WorkdirStep": "host.machines.template",
     "UNSET": "host.machines.options",
     "NetworkConfig": "host.machines.network",
     "NetworkSecret": "host.machines.network_secrets",
@@ -197,6 +206,13 @@ __all__ = (
     "AsyncSandbox",
     "SandboxInfo",
     "Snapshot",
+    "AsyncTemplate",
+    "CopyStep",
+    "EnvStep",
+    "RunStep",
+    "Template",
+    "UserStep",
+    "WorkdirStep",
     "UNSET",
     "CapabilityError",
     "CommandError",
@@ -220,6 +236,7 @@ __all__ = (
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",
+    "TemplateBuildError",
     "TemplateNotFoundError",
     "UnreachableError",
     "ValidationError",

@@ -71,6 +71,7 @@
     │   ├── LimitExceededError                  a limit of the machine: memory, pids, disk, output
     │   └── CommandError                        with `check=True`: `result` has the output so far
     │       ├── CommandFailedError              it ended with another exit code than 0
+    │       ├── TemplateBuildError              a step of a template failed; `step` is its number
     │       └── CommandTimeoutError (TimeoutError)  it took longer than `timeout_seconds`
     ├── PoolFull (RuntimeError)                 a limit of a `SessionPool`
     ├── SandboxUnavailableError (RuntimeError)  a layer of the jail is missing and `sandbox="require"`
@@ -126,6 +127,7 @@ from .machines import (
     SandboxNotFoundError,
     SandboxPausedError,
     SnapshotNotFoundError,
+    TemplateBuildError,
     TemplateNotFoundError,
     UnreachableError,
     ValidationError,
@@ -211,6 +213,7 @@ __all__ = (
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",
+    "TemplateBuildError",
     "TemplateNotFoundError",
     "UnreachableError",
     "ValidationError",

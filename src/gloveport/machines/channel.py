@@ -38,7 +38,10 @@ class Watcher(Protocol):
     """Knows how the machine at the other end is."""
 
     def lost(self) -> None:
-        """A connection was refused or closed. Raises when the machine is gone."""
+        """A connection was refused. Raises when the machine is gone."""
+
+    def closed(self) -> None:
+        """A connection was closed. Returns when the machine answers again, or does not for a while; raises when it is gone."""
 
     def silent(self, waited: float, *, heard: bool, overdue: bool) -> bool:
         """Nothing came for `waited` seconds. Raises when the machine is gone, or does not answer although it should.
@@ -295,7 +298,7 @@ class Channel:
 
     def _after(self, error: Disconnected, attempt: int, once: bool) -> None:
         """A conversation was cut off. Whether it may be begun again: only when nothing of it was answered."""
-        self._watcher.lost()
+        self._watcher.closed()
         if error.began or once or attempt + 1 == _ATTEMPTS:
             raise UnreachableError("the machine closed the connection before it had answered") from error
         self.drop()

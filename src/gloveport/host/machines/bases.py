@@ -89,4 +89,4 @@ def _options(estate: Estate, image: Image) -> Mapping[str, Any]:
         env=image.env,
         workdir=image.workdir if os.path.isabs(image.workdir) else "/workspace",
     )
-    return {"image": image_options(estate.root, root)}
+    return {"image": image_options(estate.root, root), "user": image.user or None}
