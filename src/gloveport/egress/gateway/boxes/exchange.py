@@ -11,7 +11,7 @@ import contextlib
 import re
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import h11
 
@@ -195,6 +195,7 @@ class _Talk:
             self._connections.policy.failed(where.host, where.port, text)
             if self._guest.our_state is h11.SEND_RESPONSE:
                 row.status = 502 if failed else 403
+                self._connections.journal.write(row)
                 await self._client.send(answer("502 Bad Gateway" if failed else "403 Forbidden", text))
             return False
         finally:
@@ -285,6 +286,7 @@ class _Talk:
                     b"\n".join(name + b": " + value for name, value in fields) + b" " + bytes(event.reason)
                 )
                 row.status = event.status_code
+                self._connections.journal.write(row)
                 made = type(event)(status_code=event.status_code, headers=fields, reason=event.reason)
                 await self._told(made)
             elif isinstance(event, h11.Data):
@@ -300,7 +302,7 @@ class _Talk:
                 raise HttpFetchError(f"{self._destination.host} ended the connection without an answer")
 
     async def _told(self, event: Any) -> None:
-        data: bytes = self._guest.send(event) or b""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        data = cast("bytes | None", self._guest.send(event))
         if data:
             await self._client.send(data)
 
