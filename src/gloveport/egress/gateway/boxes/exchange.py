@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ("Opened", "Searched")
 
 _MAX_HEAD: Final = 64 * 1024
+_BODY_AFTER_ANSWER: Final = 1.0
 _ASKED_HOP: Final = frozenset(
     {
         "connection",
@@ -257,6 +258,8 @@ class _Talk:
         body = asyncio.create_task(self._body(upstream, row))
         try:
             await self._answered(upstream, row)
+            # An answer that came at once may have left it no turn; one before the end of a request ends the connection.
+            await asyncio.wait([body], timeout=_BODY_AFTER_ANSWER)
             if body.done():
                 body.result()
         except h11.ProtocolError as error:
