@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         SandboxError,
         SandboxFileError,
         SandboxGoneError,
+        SandboxImageError,
         SandboxNotFoundError,
         SandboxPausedError,
         SandboxUnavailableError,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         SnapshotNotFoundError,
         StaleJournal,
         StaleStepError,
+        TemplateBuildError,
         TemplateNotFoundError,
         ToolArgumentError,
         ToolBudgetError,
@@ -95,9 +97,13 @@ if TYPE_CHECKING:
     )
     from .host.keys import KeyRing
     from .host.machines.info import SandboxInfo, Snapshot
+    from .host.machines.network import NetworkConfig
+    from .host.machines.network_control import PreviewPort
+    from .host.machines.network_secrets import NetworkSecret
     from .host.machines.options import UNSET
     from .host.machines.sandbox import AsyncSandbox
     from .host.machines.sync import Sandbox
+    from .host.machines.template import AsyncTemplate, CopyStep, EnvStep, RunStep, Template, UserStep, WorkdirStep
     from .host.modules.result import ModuleResult
     from .host.modules.session import TypeScriptSandboxSession
     from .host.pool import PooledSession, PoolStats, SessionPool
@@ -139,7 +145,17 @@ _HOMES = {
     "Capabilities": "machines.driver",
     "SandboxInfo": "host.machines.info",
     "Snapshot": "host.machines.info",
+    "AsyncTemplate": "host.machines.template",
+    "CopyStep": "host.machines.template",
+    "EnvStep": "host.machines.template",
+    "RunStep": "host.machines.template",
+    "Template": "host.machines.template",
+    "UserStep": "host.machines.template",
+    "WorkdirStep": "host.machines.template",
     "UNSET": "host.machines.options",
+    "NetworkConfig": "host.machines.network",
+    "NetworkSecret": "host.machines.network_secrets",
+    "PreviewPort": "host.machines.network_control",
     "AgentSandbox": "host.sync",
     "AsyncAgentSandbox": "host.sandbox",
     "IsolatedRuntime": "host.runtime",
@@ -183,10 +199,20 @@ __all__ = (
     "CommandResult",
     "FileEvent",
     "FileInfo",
+    "NetworkConfig",
+    "NetworkSecret",
+    "PreviewPort",
     "Sandbox",
     "AsyncSandbox",
     "SandboxInfo",
     "Snapshot",
+    "AsyncTemplate",
+    "CopyStep",
+    "EnvStep",
+    "RunStep",
+    "Template",
+    "UserStep",
+    "WorkdirStep",
     "UNSET",
     "CapabilityError",
     "CommandError",
@@ -206,9 +232,11 @@ __all__ = (
     "SandboxError",
     "SandboxFileError",
     "SandboxGoneError",
+    "SandboxImageError",
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",
+    "TemplateBuildError",
     "TemplateNotFoundError",
     "UnreachableError",
     "ValidationError",

@@ -1,4 +1,5 @@
-"""Pydantic AI: `ToolScript` lets a model call the agent's tools from JavaScript or TypeScript; `TypeScriptSandbox` runs whole modules.
+"""Pydantic AI: `ToolScript` lets a model call the agent's tools from JavaScript or TypeScript; `TypeScriptSandbox` runs whole modules;
+`MachineSandbox` and `MachineTools` give an agent a Linux machine.
 
 Needs the extra: `pip install 'gloveport[pydantic-ai]'`.
 """
@@ -16,11 +17,14 @@ from .errors import (
 from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
 from .host.widgets.widget import Widget
-from .integrations.pydantic_ai import RUN_SCRIPT, ToolScript, TypeScriptSandbox
+from .integrations.pydantic_ai import RUN_SCRIPT, MachineBackend, MachineSandbox, MachineTools, ToolScript, TypeScriptSandbox
 from .permissions import Packages, Runtime, RuntimePermissions
 
 __all__ = (
     "RUN_SCRIPT",
+    "MachineBackend",
+    "MachineSandbox",
+    "MachineTools",
     "ModuleResult",
     "Packages",
     "Runtime",

@@ -7,7 +7,7 @@ with inline_sandbox({"look": look}) as session:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .host.modules.result import ModuleResult
@@ -63,21 +63,38 @@ class FakeModules(TypeScriptSandboxSession):
         return value if isinstance(value, ModuleResult) else ModuleResult(ok=True, value=value)
 
 
-def scripted_model(*scripts: str | dict[str, Any], tool_name: str = "run_script") -> FunctionModel:
-    """A Pydantic AI model that answers every prompt by running these scripts, and then says what the last one gave.
+def scripted_model(
+    *scripts: str | dict[str, Any] | tuple[str, dict[str, Any]], tool_name: str = "run_script"
+) -> FunctionModel:
+    """A Pydantic AI model that answers every prompt by running these scripts, and then says what the last one gave. It can be streamed.
 
-    `tool_name` is the tool that runs them: that of `ToolScript`, or `"run_typescript"`. A dict is a call's arguments.
+    `tool_name` is the tool that runs them: that of `ToolScript`, or `"run_typescript"`. A dict is a call's arguments, a pair the name of
+    a tool and its arguments.
     """
     from pydantic_ai import ModelResponse, TextPart, ToolCallPart
-    from pydantic_ai.models.function import FunctionModel
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
     def answer(messages: list[Any], _: Any) -> ModelResponse:
         prompt = max(i for i, message in enumerate(messages) if message.parts[0].part_kind == "user-prompt")
         done = sum(isinstance(message, ModelResponse) for message in messages[prompt:])
         if done < len(scripts):
             script = scripts[done]
-            given = {"code": script} if isinstance(script, str) else script
-            return ModelResponse(parts=[ToolCallPart(tool_name, given)])
+            name, given = script if isinstance(script, tuple) else (tool_name, script)
+            return ModelResponse(parts=[ToolCallPart(name, {"code": given} if isinstance(given, str) else given)])
         return ModelResponse(parts=[TextPart(str(messages[-1].parts[-1].content))])
 
-    return FunctionModel(answer)
+    async def stream(messages: list[Any], info: Any) -> AsyncIterator[Any]:
+        for part in answer(messages, info).parts:
+            if isinstance(part, ToolCallPart):
+                yield {
+                    0: DeltaToolCall(
+                        name=part.tool_name, json_args=part.args_as_json_str(), tool_call_id=part.tool_call_id
+                    )
+                }
+            elif isinstance(part, TextPart):
+                middle = len(part.content) // 2
+                for piece in (part.content[:middle], part.content[middle:]):
+                    if piece:
+                        yield piece
+
+    return FunctionModel(answer, stream_function=stream)

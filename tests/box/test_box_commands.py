@@ -264,3 +264,8 @@ def test_a_request_in_pieces_and_several_at_once(shared: Path) -> None:
         assert [client.answer()[0] for _ in range(3)] == [OK] * 3
         assert client.answer()[0] == STARTED and client.follow()["exit_code"] == 0
         assert client.answer()[0] == OK
+
+
+def test_its_streams_are_the_users_own(connection):
+    done = connection.sh("echo a >/dev/stdout; echo b >/dev/stderr")
+    assert (done["stdout"], done["stderr"]) == (b"a\n", b"b\n")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -70,6 +73,21 @@ def shared(state):
 def sandbox(state):
     with Sandbox.create("one") as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def loops():
+    """For tests that call `run_sync`: it makes an event loop for the thread that nobody closes."""
+    made = [asyncio.new_event_loop()]
+    asyncio.set_event_loop(made[0])
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with contextlib.suppress(RuntimeError):
+            made.append(asyncio.get_event_loop())
+    for loop in made:
+        loop.close()
+    asyncio.set_event_loop(None)
 
 
 def eventually(check, seconds=10.0):

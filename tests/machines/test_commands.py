@@ -30,7 +30,9 @@ def anyio_backend():
 
 def processes(sandbox, text):
     """How many processes of the machine have this in their command line."""
-    script = f"for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null; echo; done | grep -v grep | grep -c '{text}'"
+    script = (
+        f"for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null; echo; done | grep -v grep | grep -c '{text}'"
+    )
     return int(sandbox.commands.run(script).stdout)
 
 
@@ -49,7 +51,13 @@ def test_where_and_who(shared):
         run("true", cwd="/nowhere")
     with pytest.raises(ValidationError, match="user"):
         run("true", user="stranger")
-    for wrong in ({"cwd": "relative"}, {"cwd": "/a/../b"}, {"user": "a b"}, {"env": {"A=B": "c"}}, {"timeout_seconds": 0}):
+    for wrong in (
+        {"cwd": "relative"},
+        {"cwd": "/a/../b"},
+        {"user": "a b"},
+        {"env": {"A=B": "c"}},
+        {"timeout_seconds": 0},
+    ):
         with pytest.raises(ValidationError):
             run("true", **wrong)
     for command in ("", [], [""], ["a\0b"], "a\0b", [1]):
@@ -67,7 +75,10 @@ def test_environment(state):
 
 def test_nothing_of_the_hosts_environment(shared, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_HOST", "hunter2")
-    assert "hunter2" not in shared.commands.run("env; cat /proc/1/environ 2>/dev/null; cat /proc/*/environ 2>/dev/null").stdout
+    assert (
+        "hunter2"
+        not in shared.commands.run("env; cat /proc/1/environ 2>/dev/null; cat /proc/*/environ 2>/dev/null").stdout
+    )
 
 
 def test_programs_that_are_not_there(shared):
@@ -89,7 +100,9 @@ def test_what_goes_on_in_the_background_is_not_waited_for(sandbox):
 
 
 def test_a_timeout_ends_the_whole_tree_and_keeps_the_output(sandbox):
-    result = sandbox.commands.run("echo partial; (trap '' TERM; while :; do sleep 0.05; echo x >> late; done) & wait", timeout_seconds=1)
+    result = sandbox.commands.run(
+        "echo partial; (trap '' TERM; while :; do sleep 0.05; echo x >> late; done) & wait", timeout_seconds=1
+    )
     assert (result.exit_code, result.timed_out) == (124, True)
     assert result.stdout == "partial\n"
     size = sandbox.files.stat("/workspace/late").size
@@ -118,7 +131,9 @@ def test_check(shared):
     assert late.value.result.stdout == "so far\n"
 
 
-@pytest.mark.parametrize("command", ["cat; echo $?", "read -r x; echo 1$?", "python3 -c 'input()' 2>/dev/null; echo $?"])
+@pytest.mark.parametrize(
+    "command", ["cat; echo $?", "read -r x; echo 1$?", "python3 -c 'input()' 2>/dev/null; echo $?"]
+)
 def test_input_is_empty(shared, command):
     result = shared.commands.run(command, timeout_seconds=20)
     assert not result.timed_out
@@ -148,7 +163,9 @@ def test_bytes_that_are_no_text(shared):
     result = shared.commands.run(r"printf 'a\360b\n'; exit 4")
     assert (result.stdout, result.exit_code) == ("a\ufffdb\n", 4)
     told = []
-    result = shared.commands.run(r"printf '\342\202'; sleep 0.3; printf '\254\n'; printf 'nul:\000:\n'", on_stdout=told.append)
+    result = shared.commands.run(
+        r"printf '\342\202'; sleep 0.3; printf '\254\n'; printf 'nul:\000:\n'", on_stdout=told.append
+    )
     assert result.stdout == "".join(told) == "€\nnul:\0:\n"
 
 
@@ -302,7 +319,12 @@ def test_a_result_in_pydantic(shared):
     plain = shared.commands.run("echo hi")
     late = shared.commands.run("echo hi; sleep 60", timeout_seconds=0.3)
     for adapter in (pydantic.TypeAdapter(object), pydantic.TypeAdapter(type(plain))):
-        assert json.loads(adapter.dump_json(plain)) == {"stdout": "hi\n", "stderr": "", "exit_code": 0, "truncated": False}
+        assert json.loads(adapter.dump_json(plain)) == {
+            "stdout": "hi\n",
+            "stderr": "",
+            "exit_code": 0,
+            "truncated": False,
+        }
         assert json.loads(adapter.dump_json(late)) == {
             "stdout": "hi\n",
             "stderr": "",
@@ -311,4 +333,32 @@ def test_a_result_in_pydantic(shared):
             "timed_out": True,
             "note": "stopped after 0.3 s",
         }
-    assert set(pydantic.TypeAdapter(type(plain)).json_schema(mode="validation")["properties"]) >= {"stdout", "exit_code"}
+    assert set(pydantic.TypeAdapter(type(plain)).json_schema(mode="validation")["properties"]) >= {
+        "stdout",
+        "exit_code",
+    }
+
+
+@pytest.mark.parametrize("stream", ["", ">&2"])
+def test_a_limit_of_output(shared, stream):
+    """Whoever asks for a limit gets what came before it, and the command is ended."""
+    command = f"i=0; while :; do echo line $i; i=$((i+1)); done {stream}"
+    result = shared.commands.run(command, timeout_seconds=60, output_limit=20_000)
+    assert (result.limit, result.timed_out, result.ok) == ("output", False, False)
+    assert "output" in result.note
+    assert (result.stdout or result.stderr).startswith("line 0\nline 1\n")
+    with pytest.raises(CommandFailedError, match="output"):
+        shared.commands.run(command, output_limit=20_000, check=True)
+    control = shared.commands.run("head -c 19999 /dev/zero", output_limit=20_000)
+    assert (control.limit, control.exit_code, len(control.stdout)) == (None, 0, 19_999)
+    for wrong in (0, -1, True, 1.5):
+        with pytest.raises(ValidationError, match="output_limit"):
+            shared.commands.run("true", output_limit=wrong)
+
+
+async def test_a_limit_of_output_async(shared):
+    sandbox = await AsyncSandbox.connect(shared.id)
+    result = await sandbox.commands.run("yes", output_limit=10_000)
+    assert result.limit == "output"
+    started = await sandbox.commands.start("yes", output_limit=10_000)
+    assert (await started.wait()).limit == "output"

@@ -52,7 +52,9 @@ def test_write_and_read(files, shared):
 
 def test_it_is_written_as_the_machines_user(files, shared):
     files.write("/workspace/mine", "x")
-    assert shared.commands.run("stat -c %U mine; git init -q . 2>&1 && git status >/dev/null && echo trusted").stdout in (
+    assert shared.commands.run(
+        "stat -c %U mine; git init -q . 2>&1 && git status >/dev/null && echo trusted"
+    ).stdout in (
         "user\ntrusted\n",
         "user\n",
     )
@@ -119,7 +121,9 @@ def test_looking(files, shared):
         "/workspace/d/link",
         "/workspace/d/pipe",
     }
-    assert files.exists("/workspace/d/f") and not files.exists("/workspace/d/g") and not files.exists("/workspace/d/f/g")
+    assert (
+        files.exists("/workspace/d/f") and not files.exists("/workspace/d/g") and not files.exists("/workspace/d/f/g")
+    )
     assert files.realpath("/workspace/d/link") == "/workspace/d/f"
 
 
@@ -228,7 +232,9 @@ def test_links_lead_nowhere_else(files, shared, tmp_path):
 
 
 def test_a_directory_comes_down_and_goes_up(files, shared, tmp_path):
-    shared.commands.run("mkdir -p p/sub && echo hi > p/sub/f && chmod 750 p/sub/f && ln -s sub/f p/link && touch 'p/ü \"x'")
+    shared.commands.run(
+        "mkdir -p p/sub && echo hi > p/sub/f && chmod 750 p/sub/f && ln -s sub/f p/link && touch 'p/ü \"x'"
+    )
     told = files.download_dir("/workspace/p", tmp_path / "down")
     assert (tmp_path / "down/sub/f").read_text() == "hi\n"
     assert (tmp_path / "down/sub/f").stat().st_mode & 0o777 == 0o750

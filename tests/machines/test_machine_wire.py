@@ -105,7 +105,9 @@ def test_noise_is_one_kind_of_error(name, data, size):
             st.lists(
                 st.tuples(
                     st.sampled_from(list(Tag)),
-                    st.one_of(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=20), st.sampled_from(["f", "d", "l"])),
+                    st.one_of(
+                        st.integers(-(2**63), 2**63 - 1), st.binary(max_size=20), st.sampled_from(["f", "d", "l"])
+                    ),
                 ),
                 max_size=6,
             ),

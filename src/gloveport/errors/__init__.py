@@ -58,6 +58,7 @@
     │   │   ├── SandboxNotFoundError            no machine has this id
     │   │   ├── SnapshotNotFoundError, TemplateNotFoundError, CommandNotFoundError
     │   │   └── FileNotFoundInSandboxError (FileNotFoundError)  also a SandboxFileError
+    │   ├── SandboxImageError                   an image cannot be read or made
     │   ├── SandboxFileError (OSError)          a file operation failed in the machine
     │   │   └── FileExistsInSandboxError, PermissionInSandboxError, IsDirectoryInSandboxError, NotDirectoryInSandboxError
     │   ├── SandboxGoneError                    it does not run any more; `reason`, `files_kept`
@@ -70,6 +71,7 @@
     │   ├── LimitExceededError                  a limit of the machine: memory, pids, disk, output
     │   └── CommandError                        with `check=True`: `result` has the output so far
     │       ├── CommandFailedError              it ended with another exit code than 0
+    │       ├── TemplateBuildError              a step of a template failed; `step` is its number
     │       └── CommandTimeoutError (TimeoutError)  it took longer than `timeout_seconds`
     ├── PoolFull (RuntimeError)                 a limit of a `SessionPool`
     ├── SandboxUnavailableError (RuntimeError)  a layer of the jail is missing and `sandbox="require"`
@@ -121,9 +123,11 @@ from .machines import (
     SandboxError,
     SandboxFileError,
     SandboxGoneError,
+    SandboxImageError,
     SandboxNotFoundError,
     SandboxPausedError,
     SnapshotNotFoundError,
+    TemplateBuildError,
     TemplateNotFoundError,
     UnreachableError,
     ValidationError,
@@ -205,9 +209,11 @@ __all__ = (
     "SandboxError",
     "SandboxFileError",
     "SandboxGoneError",
+    "SandboxImageError",
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",
+    "TemplateBuildError",
     "TemplateNotFoundError",
     "UnreachableError",
     "ValidationError",

@@ -26,9 +26,11 @@ __all__ = (
     "SandboxError",
     "SandboxFileError",
     "SandboxGoneError",
+    "SandboxImageError",
     "SandboxNotFoundError",
     "SandboxPausedError",
     "SnapshotNotFoundError",
+    "TemplateBuildError",
     "TemplateNotFoundError",
     "UnreachableError",
     "ValidationError",
@@ -82,6 +84,12 @@ class TemplateNotFoundError(NotFoundError):
     """No template or image has this name."""
 
     code = "template_not_found"
+
+
+class SandboxImageError(SandboxError):
+    """An image cannot be read or made."""
+
+    code = "sandbox_image"
 
 
 class CommandNotFoundError(NotFoundError):
@@ -252,6 +260,16 @@ class CommandFailedError(CommandError):
     """It ended with an exit code other than 0."""
 
     code = "command_failed"
+
+
+class TemplateBuildError(CommandError):
+    """A step of a template failed. `step` is its number, from 1. The template of that name is what it was."""
+
+    code = "template_build"
+
+    def __init__(self, message: str, result: Any, *, step: int) -> None:
+        super().__init__(message, result)
+        self.step = step
 
 
 class CommandTimeoutError(CommandError, TimeoutError):

@@ -46,6 +46,15 @@ class Box:
                 continue
             raise self.estate.gone(self.id)
 
+    def closed(self) -> None:
+        """As `lost`, when there was a connection. Processes that were killed are seen as gone only a moment later."""
+        end = time.monotonic() + _SETTLE_SECONDS
+        while True:
+            self.lost()
+            if self.estate.seen(self.record).condition == "paused" or self._answers() or time.monotonic() > end:
+                return
+            time.sleep(0.02)
+
     def silent(self, waited: float, *, heard: bool, overdue: bool) -> bool:
         """See `Watcher`."""
         self.lost()

@@ -38,7 +38,10 @@ class Watcher(Protocol):
     """Knows how the machine at the other end is."""
 
     def lost(self) -> None:
-        """A connection was refused or closed. Raises when the machine is gone."""
+        """A connection was refused. Raises when the machine is gone."""
+
+    def closed(self) -> None:
+        """A connection was closed. Returns when the machine answers again, or does not for a while; raises when it is gone."""
 
     def silent(self, waited: float, *, heard: bool, overdue: bool) -> bool:
         """Nothing came for `waited` seconds. Raises when the machine is gone, or does not answer although it should.
@@ -48,12 +51,19 @@ class Watcher(Protocol):
         ...
 
 
+class _Socket(socket.socket):
+    """Closed without a word when nobody has it any more: a handle of a machine need not be closed, and may be part of a cycle."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def connect(folder: Path, name: str, *, wait: float = 5.0) -> socket.socket:
     """A connection to a socket in this folder, which may have a path of any length. It does not block afterwards.
 
     Raises `OSError`; `BlockingIOError` when the other side has accepted nobody for `wait` seconds.
     """
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    sock = _Socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     directory = -1
     try:
         directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -288,7 +298,7 @@ class Channel:
 
     def _after(self, error: Disconnected, attempt: int, once: bool) -> None:
         """A conversation was cut off. Whether it may be begun again: only when nothing of it was answered."""
-        self._watcher.lost()
+        self._watcher.closed()
         if error.began or once or attempt + 1 == _ATTEMPTS:
             raise UnreachableError("the machine closed the connection before it had answered") from error
         self.drop()
@@ -321,6 +331,13 @@ def _usable(sock: socket.socket) -> bool:
     return False  # closed, or an answer that nobody asked for
 
 
+def _has_answer(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
 def _send(line: _Line, data: bytes, wait: Callable[[_Line, int], None]) -> None:
     rest = memoryview(data)
     while rest:
@@ -329,9 +346,11 @@ def _send(line: _Line, data: bytes, wait: Callable[[_Line, int], None]) -> None:
         except BlockingIOError:
             wait(line, select.POLLOUT)
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno not in _GONE:
+                raise
+            if not _has_answer(line.sock):
                 raise Disconnected(began=line.heard) from error
-            raise
+            break  # it has said why, and closed without reading
     line.since = time.monotonic()
 
 
@@ -356,9 +375,11 @@ async def _send_async(line: _Line, data: bytes, look: Callable[[_Line], None]) -
         except BlockingIOError:
             await _ready(line, look, anyio.wait_writable)
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno not in _GONE:
+                raise
+            if not _has_answer(line.sock):
                 raise Disconnected(began=line.heard) from error
-            raise
+            break  # it has said why, and closed without reading
     line.since = time.monotonic()
 
 

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 import time
 from pathlib import Path
 from typing import Any
 
-from ..errors import SnapshotNotFoundError, ValidationError
-from .estate import Estate, new_id
+from ..errors import SandboxError, SnapshotNotFoundError, ValidationError
+from .estate import Estate, Prepare, new_id
+from .images.manifests import Image, image_name
+from .images.trees import open_folder
 from .registry import Record, SnapshotRecord
-from .trees import copy_tree, remove_tree, tree_bytes
 
-__all__ = ("find_snapshot", "fork", "prune_layers", "remove_snapshot", "snapshot")
+__all__ = ("find_snapshot", "fork", "remove_snapshot", "save_image", "snapshot")
 
 
 def _freeze_layer(estate: Estate, id: str) -> tuple[Record, str]:  # noqa: A002
     """The machine's own files as a new layer. Nothing in it moves meanwhile: a copy of files that change would be of no moment."""
-    name = f"layers/files-{secrets.token_hex(12)}"
-    layer = estate.root / name
 
-    def act(record: Record, folder: Path) -> Record:
-        copy_tree(folder / "upper", layer)
-        return record
+    def act(record: Record, folder: Path) -> tuple[Record, str]:
+        upper = open_folder(folder / "upper")
+        try:
+            return record, estate.layers.keep_copy(upper, why=f"files of {id}")
+        except OSError as error:
+            raise SandboxError(f"the files of the machine {id!r} cannot be copied: {error.strerror}") from error
+        finally:
+            os.close(upper)
 
-    try:
-        return estate.frozen(id, act), name
-    except BaseException:
-        remove_tree(layer)
-        raise
+    return estate.frozen(id, act)
 
 
 def _over(options: Any, layer: str) -> dict[str, Any]:
     image = dict(options["image"])
-    image["layers"] = [layer, *image["layers"]]
+    image["layers"] = [str(Path("layers", layer, "tree")), *image["layers"]]
     return {**options, "image": image}
 
 
@@ -49,14 +50,39 @@ def snapshot(estate: Estate, id: str, name: str | None = None) -> SnapshotRecord
         box=id,
         created=time.time(),
         options=_over(record.options, layer),
-        size=tree_bytes(estate.root / layer),
+        size=int(estate.layers.about(layer).get("bytes", 0)),
     )
     try:
         estate.registry.add_snapshot(made)
     except BaseException:
-        remove_tree(estate.root / layer)
+        estate.layers.remove(layer)
         raise
     return made
+
+
+def save_image(estate: Estate, id: str, name: str) -> Image:  # noqa: A002
+    """The machine's files as a template of this name, in place of one that there is. Raises `ValidationError`."""
+    try:
+        image_name(name)
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+    if name in ("host", "debian"):
+        raise ValidationError(f"{name!r} is an image of ours", hint="take another name")
+    record, layer = _freeze_layer(estate, id)
+    base = record.options["image"]
+    return estate.images.put(
+        Image(
+            name=name,
+            kind="template",
+            layers=[layer, *(Path(text).parent.name for text in base["layers"])],
+            binds=[place for _, place in base["binds"]],
+            keep=list(base["keep"]),
+            env=dict(base["env"]),
+            workdir=base.get("workdir", "/workspace"),
+            source=f"the machine {id}",
+            machine=id,
+        )
+    )
 
 
 def find_snapshot(estate: Estate, wanted: str) -> SnapshotRecord:
@@ -68,17 +94,17 @@ def find_snapshot(estate: Estate, wanted: str) -> SnapshotRecord:
 
 
 def remove_snapshot(estate: Estate, wanted: str) -> bool:
-    """Forget it. Its files go when no machine stands on them (`prune_layers`). Gives whether there was one."""
+    """Forget it. Its files go when no machine stands on them (`Estate.collect`). Gives whether there was one."""
     try:
         found = find_snapshot(estate, wanted)
     except SnapshotNotFoundError:
         return False
     removed = estate.registry.remove_snapshot(found.id)
-    prune_layers(estate)
+    estate.collect()
     return removed
 
 
-def fork(estate: Estate, id: str, n: int = 1) -> list[Record]:  # noqa: A002
+def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) -> list[Record]:  # noqa: A002
     """`n` new machines with the files that this one has now. It goes on; memory is not copied."""
     if isinstance(n, bool) or not 1 <= n <= 100:
         raise ValidationError(f"`n` must be between 1 and 100, not {n!r}")
@@ -89,35 +115,10 @@ def fork(estate: Estate, id: str, n: int = 1) -> list[Record]:  # noqa: A002
             fresh = dataclasses.replace(
                 parent, id=new_id(), created=time.time(), options=_over(parent.options, layer), pool=None
             )
-            made.append(estate.create(fresh))
+            made.append(estate.create(fresh, prepare))
     except BaseException:
         for record in made:
             estate.kill(record.id)
-        prune_layers(estate)
+        estate.collect()
         raise
     return made
-
-
-def prune_layers(
-    estate: Estate, prefix: str = "files-", *, older_than: float = 0.0, dry_run: bool = False
-) -> list[Path]:
-    """Remove layers with this prefix on which nothing stands: no machine, no snapshot. Gives what was, or would be, removed.
-
-    Those of the last minute stay: somebody may be about to use them.
-    """
-    used = set[str]()
-    for record in (*estate.registry.find(), *estate.registry.snapshots()):
-        used |= {Path(layer).name for layer in record.options["image"]["layers"]}
-    doomed = list[Path]()
-    now = time.time()
-    for layer in (estate.root / "layers").iterdir():
-        if (
-            layer.name in used
-            or not layer.name.startswith(prefix)
-            or now - layer.lstat().st_ctime < max(older_than, 60.0)
-        ):
-            continue
-        doomed.append(layer)
-        if not dry_run:
-            remove_tree(layer)
-    return doomed

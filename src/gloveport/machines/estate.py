@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -25,17 +25,23 @@ from ..errors import (
 )
 from .driver import Driver
 from .home import box_folder, host_name, state_root
+from .images.collection import collect
+from .images.layers import LayerStore
+from .images.manifests import ImageStore
+from .images.owners import Owners
+from .images.trees import remove_tree
 from .locks import hold, transition
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
-from .spec import BoxSpec, Image, Limits
+from .spec import UID_BASE, BoxSpec, Image, Limits
 from .state import Seen
-from .trees import remove_tree
 
-__all__ = ("Estate", "Woken", "doomed", "estate", "image_options", "new_id")
+__all__ = ("Estate", "Prepare", "Woken", "doomed", "estate", "image_options", "new_id", "use_gateway")
 
 Woken = Literal["running", "resumed", "restarted"]
 """How `wake` found a machine. `restarted`: from its files; what was in memory is lost."""
+Prepare = Callable[[Record, Path], Record]
+"""Adds to a new machine's folder before it starts, and gives its record, changed or not."""
 _ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,56}[a-z0-9])?")
 _DELETED: Final = ("auto-delete", "killed")
 
@@ -48,6 +54,8 @@ class Estate:
         self.drivers = drivers
         self.registry = Registry(root / "machines.sqlite")
         self.host = host_name()
+        self.layers = LayerStore(root / "layers", Owners.here(UID_BASE))
+        self.images = ImageStore(root / "images")
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,7 +98,7 @@ class Estate:
 
     # ── making ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, record: Record) -> Record:
+    def create(self, record: Record, prepare: Prepare | None = None) -> Record:
         """Make it and start it. The id is in the registry before anything else happens; when anything fails, nothing is left."""
         record = dataclasses.replace(record, starts=1)
         folder, driver = self.folder(record.id), self.driver(record)
@@ -98,6 +106,10 @@ class Estate:
             self.registry.add(record)
             try:
                 folder.mkdir(mode=0o700)
+                if prepare is not None:
+                    _make_upper(folder)
+                    record = prepare(record, folder)
+                    self.registry.change(record.id, options=record.options)
                 self._start(driver, record)
             except BaseException:
                 self._destroy(driver, folder, record.id, "failed")
@@ -111,6 +123,7 @@ class Estate:
     def spec(self, record: Record) -> BoxSpec:
         """What its driver makes of it."""
         options = record.options
+        network = bool(options.get("attached"))
         return BoxSpec(
             id=record.id,
             hostname=str(options.get("hostname") or "sandbox"),
@@ -120,6 +133,7 @@ class Estate:
                 binds=tuple((source, place) for source, place in options["image"]["binds"]),
                 keep=tuple(options["image"]["keep"]),
                 env=options["image"]["env"],
+                workdir=options["image"].get("workdir", "/workspace"),
             ),
             limits=Limits(**options["limits"]),
             env=options.get("base_env", {}),
@@ -128,9 +142,9 @@ class Estate:
             idle_ms=_ms(record.idle),
             delete_after_ms=None if record.auto_delete is None else _ms(record.auto_delete),
             wake=record.auto_resume,
-            network=bool(options.get("network")),
-            gateway_argv=tuple(options.get("gateway_argv", ())),
-            gateway_socket=str(options.get("gateway_socket", "")),
+            network=network,
+            gateway_argv=tuple(_gateway(self.root)) if network else (),
+            gateway_socket=str(self.root / _GATEWAY_SOCKET) if network else "",
         )
 
     def _layer(self, text: str) -> Path:
@@ -140,6 +154,7 @@ class Estate:
 
     def wake(self, id: str, *, timeout: float = 60.0) -> tuple[Record, Woken]:  # noqa: A002
         """Make it run, whatever it does now. Waits for a change that is under way."""
+        self.folder(id)
         with transition(self.root, id, timeout=timeout):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
@@ -160,6 +175,7 @@ class Estate:
 
     def pause(self, id: str, *, timeout: float = 60.0) -> None:  # noqa: A002
         """Stop all of it; memory is kept. Nothing happens when it is paused. Raises `SandboxGoneError` when it does not live."""
+        self.folder(id)
         with transition(self.root, id, timeout=timeout):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
@@ -187,9 +203,10 @@ class Estate:
             self._destroy(self.driver(record), folder, id, reason)
             return record.ended is None
 
-    def update(self, id: str, *, timeout: float = 60.0, **changes: Any) -> Record:  # noqa: A002
+    def update(self, id: str, **changes: Any) -> Record:  # noqa: A002
         """Change what it was asked to be: `metadata`, `timeout`, `idle`, `auto_delete`, `auto_resume`. Takes effect at once."""
-        with transition(self.root, id, timeout=timeout):
+        self.folder(id)
+        with transition(self.root, id):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
             fresh = dataclasses.replace(record, **changes)
@@ -224,6 +241,7 @@ class Estate:
 
     def frozen(self, id: str, act: Callable[[Record, Path], Any]) -> Any:  # noqa: A002
         """Do something with a machine's files while nothing in it moves, and let it be as it was."""
+        self.folder(id)
         with transition(self.root, id):
             record = self.record(id)
             driver, folder = self.driver(record), self.folder(id)
@@ -266,7 +284,20 @@ class Estate:
             finally:
                 os.close(descriptor)
         self.registry.forget()
+        self.collect()
         return swept
+
+    def collect(self, *, everything: bool = False, young: float = 3600.0) -> list[str]:
+        """Remove copies of files on which no machine, image or snapshot stands any more, with `everything` other layers, too. Gives
+        their ids. Those that are younger than so many seconds stay: somebody may be about to use them."""
+        used = set[str]()
+        for record in (*self.registry.find(), *self.registry.snapshots()):
+            used |= {Path(layer).parent.name for layer in record.options["image"]["layers"]}
+        if everything:
+            from .images.host import host_image
+
+            used |= {layer.parent.name for layer in host_image(self.root).layers}
+        return collect(self.layers, self.images, used, young=young, prefix="" if everything else "live-")
 
     def _sweep_one(self, id: str) -> bool:  # noqa: A002
         record, folder = self.registry.get(id), box_folder(self.root, id)
@@ -334,12 +365,35 @@ def image_options(root: Path, image: Image) -> dict[str, Any]:
         "binds": [list(bind) for bind in image.binds],
         "keep": list(image.keep),
         "env": dict(image.env),
+        "workdir": image.workdir,
     }
 
 
 def new_id() -> str:
     """Of a machine: a DNS label, and no other like it on any host."""
     return f"box-{secrets.token_hex(10)}"
+
+
+def _make_upper(folder: Path) -> None:
+    """The writable layer, as `box` makes it when it is missing."""
+    upper = folder / "upper"
+    upper.mkdir()
+    upper.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(upper, UID_BASE, UID_BASE)
+
+
+_GATEWAY_SOCKET: Final = "gateway.sock"
+
+
+def _gateway(root: Path) -> Sequence[str]:
+    raise SandboxError("nobody said how the gateway of machines' networks is started (`use_gateway`)")
+
+
+def use_gateway(command: Callable[[Path], Sequence[str]]) -> None:
+    """What gives the command that starts the gateway of a state directory. Said once, by the code above that knows it."""
+    global _gateway
+    _gateway = command
 
 
 @functools.cache

@@ -29,6 +29,10 @@ DEFAULT_ENV: Final[Mapping[str, str]] = {
     "GIT_TERMINAL_PROMPT": "0",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    # What the network refuses is refused again: npm (11.19) would wait 70 s before it says so, pip (23.0) 8 s.
+    "PIP_RETRIES": "2",
+    "NPM_CONFIG_FETCH_RETRY_MINTIMEOUT": "500",
+    "NPM_CONFIG_FETCH_RETRY_MAXTIMEOUT": "2000",
     "PYTHONUNBUFFERED": "1",
 }
 """So that nothing asks, pages or paints: there is nobody at a keyboard."""
@@ -73,6 +77,8 @@ class Image:
     keep: tuple[str, ...] = ()
     """Places below those that are the machine's own."""
     env: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    workdir: str = "/workspace"
+    """Where commands begin."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,7 +130,7 @@ class BoxSpec:
             **self.image.env,
             **self.env,
         }
-        pairs += [("uid", user), ("gid", user), ("cwd", "/workspace"), ("shell", "/bin/sh")]
+        pairs += [("uid", user), ("gid", user), ("cwd", self.image.workdir), ("shell", "/bin/sh")]
         return pairs + [("env", f"{key}={value}") for key, value in env.items()]
 
     def _files(self) -> list[tuple[str, Any]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -24,6 +26,11 @@ from gloveport.egress.gateway.boxes.journal import read_rows
 from gloveport.egress.gateway.boxes.plans import PLAN_FILE, SECRETS_FILE, BoxPlan, write_file
 from gloveport.egress.gateway.launching import DaemonClient, daemon_command
 from gloveport.host.machines.network import network_rules
+from gloveport.machines.images.host import host_image
+from gloveport.machines.namespace.driver import NamespaceDriver
+from gloveport.machines.spec import BoxSpec, Limits
+
+from ...box.client import Connection
 
 HERE = Path(__file__).parent
 SOURCE = str(HERE.parents[2] / "src")
@@ -71,14 +78,15 @@ class World:
 
 
 class Box:
-    """What a supervisor and the host do for a box."""
+    """What a supervisor and the host do for a box, and a namespace in its place."""
+
+    interpreter = sys.executable
 
     def __init__(self, world, name, network, *, watched=True, namespace=True, **plan):
         self.world, self.id = world, name
         self.folder = os.path.join(world.root, "boxes", name)
         os.makedirs(self.folder, mode=0o700)
-        self.lock = os.open(os.path.join(self.folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.lock = self._locked()
         self.plan = BoxPlan(name, rules=network_rules(network), **plan)
         self.write()
         self.fds, self.guest, self.channel, self.errors = [], None, None, []
@@ -89,6 +97,11 @@ class Box:
             self.attach()
             self._watch = threading.Thread(target=self._supervise, daemon=True)
             self._watch.start()
+
+    def _locked(self):
+        lock = os.open(os.path.join(self.folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return lock
 
     def write(self):
         write_file(self.folder, PLAN_FILE, self.plan)
@@ -160,7 +173,13 @@ class Box:
         return tuple(json.loads(self.guest.stdout.readline()))
 
     def python(self, code, **more):
-        return self.run(sys.executable, "-I", "-c", code, **more)
+        return self.run(self.interpreter, "-I", "-c", code, **more)
+
+    def put(self, name, content):
+        """A file that the box can read: where it is there."""
+        path = os.path.join(self.folder, name)
+        Path(path).write_bytes(content)
+        return path
 
     def curl(self, *arguments, **more):
         return self.run("curl", "-sS", "--max-time", "20", *arguments, **more)
@@ -181,6 +200,72 @@ class Box:
             self.guest.stdout.close()
         for fd in (*self.fds, self.lock):
             os.close(fd)
+
+
+class RealBox(Box):
+    """The box itself, by its program and its driver."""
+
+    interpreter = "/usr/bin/python3"
+
+    def _locked(self):
+        return -1
+
+    def _start(self, watched):
+        assert watched
+        image = host_image(Path(self.world.root))
+        spec = BoxSpec(
+            id=self.id,
+            hostname="sandbox",
+            image=image,
+            limits=Limits(),
+            env={},
+            root=False,
+            network=True,
+            gateway_argv=tuple(self.world.command),
+            gateway_socket=os.path.join(self.world.root, "gateway.sock"),
+        )
+        self.driver = NamespaceDriver()
+        self.driver.start(Path(self.folder), self.driver.prepare(Path(self.folder), spec))
+
+    def attach(self):
+        """Its supervisor does."""
+
+    def _supervise(self):
+        """Its supervisor does."""
+
+    @property
+    def supervisor(self):
+        said = Path(self.folder, "state").read_text().split()
+        return int(dict(part.split("=", 1) for part in said)["supervisor"])
+
+    def run(self, *argv, timeout=60, env=None, cwd="/tmp", **fields):  # noqa: S108
+        variables = [f"{name}={value}" for name, value in {**PLAIN_ENVIRONMENT, **(env or {})}.items()]
+        with Connection(Path(self.folder), timeout=timeout + 20) as agent:
+            done = agent.run(*argv, cwd=str(cwd), env=variables, timeout_ms=timeout * 1000, **fields)
+        code = None if done.get("timed_out") else done["exit_code"]
+        return code, done["stdout"].decode("utf-8", "replace"), done["stderr"].decode("utf-8", "replace")
+
+    def put(self, name, content):
+        path = name if name.startswith("/") else f"/var/tmp/{name}"
+        with Connection(Path(self.folder)) as agent:
+            agent.write(path, content, user="root", parents=1, mode=0o644)
+        return path
+
+    def close(self):
+        self.closed.set()
+        if hasattr(self, "driver"):
+            self.driver.kill(Path(self.folder), "killed")
+            self.driver.release(Path(self.folder))
+        self.world.ask("close", box=self.id)
+
+
+@functools.cache
+def boxes_start():
+    """Whether there are boxes on this machine."""
+    with tempfile.TemporaryDirectory(prefix="gloveport-test-") as folder:
+        for name in ("boxes", "layers"):
+            os.mkdir(os.path.join(folder, name), 0o700)
+        return NamespaceDriver().probe(Path(folder)).isolation != "none"
 
 
 @pytest.fixture(scope="session")
@@ -219,7 +304,7 @@ def box_world(tmp_path_factory, request):
     finally:
         del sys.path[:2]
     if bundle:
-        command = ["env", f"SSL_CERT_FILE={bundle}", *command]
+        command = [shutil.which("env"), f"SSL_CERT_FILE={bundle}", *command]
     world = World(folder, command)
     world.authority = request.getfixturevalue("authority") if certificate else None
     world.served = folder / "served"
@@ -236,7 +321,9 @@ def box(box_world):
     box_world.reached()
 
     def make(network, **more):
-        made.append(Box(box_world, f"b{time.monotonic_ns()}", network, **more))
+        real = more.get("watched", True) and more.get("namespace", True) and not more.pop("by_hand", False)
+        kind = RealBox if real and boxes_start() else Box
+        made.append(kind(box_world, f"b{time.monotonic_ns()}", network, **more))
         return made[-1]
 
     make.world = box_world

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -169,8 +170,9 @@ def test_the_next_request_after_its_death_works(box):
     assert len(b.rows(kind="connection", verdict="allowed")) == 3
 
 
-def test_a_connection_goes_on_while_its_supervisor_is_gone(box):
-    b = box(["open.test:9000"])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_connection_goes_on_while_its_supervisor_is_gone(box, by_hand):
+    b = box(["open.test:9000", "open.test:8080"], by_hand=by_hand)
     code = (
         "import socket, time\ns = socket.create_connection(('open.test', 9000), 10); s.sendall(b'one'); print(s.recv(9))\n"
         "time.sleep(1.5); s.sendall(b'two'); print(s.recv(9))"
@@ -179,7 +181,11 @@ def test_a_connection_goes_on_while_its_supervisor_is_gone(box):
     thread = threading.Thread(target=lambda: done.append(b.python(code)))
     thread.start()
     time.sleep(0.7)
-    b.channel.shutdown(socket.SHUT_RDWR)  # the watching thread attaches again
+    if b.channel is not None:
+        b.channel.shutdown(socket.SHUT_RDWR)  # the watching thread attaches again
+    else:
+        os.kill(b.supervisor, signal.SIGKILL)
+    assert b.curl("http://open.test:8080/")[1] == OPEN
     thread.join()
     assert done[0][1] == "b'one'\nb'two'\n"
 

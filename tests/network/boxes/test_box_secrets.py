@@ -29,9 +29,7 @@ def secret_box(box):
         b.environment = dict(b.prepared.environment)
         for path, content in b.prepared.files.items():
             if path.startswith("/etc/gloveport/"):
-                here = os.path.join(b.folder, os.path.basename(path))
-                with open(here, "wb") as file:
-                    file.write(content)
+                here = b.put(os.path.basename(path), content)
                 b.environment = {k: here if v == path else v for k, v in b.environment.items()}
         b.change(network=list(network))
         b.key = b.environment["API_KEY"]
@@ -116,20 +114,22 @@ print(t.selected_alpn_protocol(), t.recv(1000).decode())
 def test_requests_name_the_host_of_the_connection(secret_box, host, fine):
     b = secret_box()
     bundle = b.environment["SSL_CERT_FILE"]
-    _, out, err = b.run(sys.executable, "-I", "-c", HOST, bundle, host)
+    _, out, err = b.run(b.interpreter, "-I", "-c", HOST, bundle, host)
     assert ("200 OK" in out) == fine, err
     assert ("403" in out) != fine
 
 
 def test_bodies_both_ways_and_many_requests_on_a_connection(secret_box):
     b = secret_box()
-    (b.world.served / "big").write_bytes(os.urandom(1 << 20) * 8)
+    content = os.urandom(1 << 20) * 8
+    (b.world.served / "big").write_bytes(content)
+    here = b.put("big", content)
     url = "https://files.test:8001"
     code, out, err = b.curl(
         "-o", "/dev/null", "-w", "%{size_download} %{num_connects} ", f"{url}/big", "-o", "/dev/null", f"{url}/big", env=b.environment
     )
     assert (code, out) == (0, f"{8 << 20} 1 {8 << 20} 0 "), err
-    code, out, err = b.curl("-H", "Expect: 100-continue", "--data-binary", f"@{b.world.served}/big", f"{url}/x", "-o", "/dev/null", "-w", "%{size_download}", env=b.environment)
+    code, out, err = b.curl("-H", "Expect: 100-continue", "--data-binary", f"@{here}", f"{url}/x", "-o", "/dev/null", "-w", "%{size_download}", env=b.environment)
     assert (code, out) == (0, str(8 << 20)), err
     assert b.rows(kind="request")[-1].bytes_out == 8 << 20
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import weakref
 from collections.abc import Callable
+from typing import Final
 
 from ..jail.network import NetworkSockets
 from .process import Process
@@ -16,6 +17,9 @@ __all__ = ("DenoWorker", "forget_all")
 
 _FATAL = frozenset({128 + 4, 128 + 5, 128 + 6, 128 + 11})
 """SIGILL, SIGTRAP, SIGABRT, SIGSEGV: how V8 and the allocator end a process that has no memory left (V8 15: SIGTRAP)."""
+
+_END: Final = 10.0
+"""Seconds in which a dying process has to end: on a busy machine V8 writes its last words slowly."""
 
 
 class DenoWorker:
@@ -82,7 +86,7 @@ class DenoWorker:
 
     def ran_out_of_memory(self) -> bool:
         """After the stream has ended: whether the process died in the way that it does then."""
-        return self._finalizer.alive and self._process.wait(2.0) in _FATAL
+        return self._finalizer.alive and self._process.wait(_END) in _FATAL
 
     def status(self, timeout: float) -> int:
         """Its exit status (128 + n for signal n); it is killed when it has not ended within so many seconds. 0 after `close`."""

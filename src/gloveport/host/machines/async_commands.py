@@ -94,10 +94,17 @@ class AsyncCommands:
         on_stderr: Output | None = None,
         check: bool = False,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        output_limit: int | None = None,
     ) -> CommandResult:
         """Run a command and wait for it. When this is cancelled, all that the command started in its session is killed."""
         request = self._plans.request(
-            command, cwd=cwd, env=env, timeout_seconds=timeout_seconds, user=user, max_output_bytes=max_output_bytes
+            command,
+            cwd=cwd,
+            env=env,
+            timeout_seconds=timeout_seconds,
+            user=user,
+            max_output_bytes=max_output_bytes,
+            output_limit=output_limit,
         )
         data = None if stdin is None else as_bytes(stdin)
         follow = Follower(limit=max_output_bytes, on_stdout=on_stdout, on_stderr=on_stderr)
@@ -126,6 +133,7 @@ class AsyncCommands:
         pty: bool | tuple[int, int] = False,
         label: str | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        output_limit: int | None = None,
     ) -> AsyncCommand:
         """Start a command and go on."""
         request = self._plans.request(
@@ -135,6 +143,7 @@ class AsyncCommands:
             timeout_seconds=timeout_seconds,
             user=user,
             max_output_bytes=max_output_bytes,
+            output_limit=output_limit,
             **detached(stdin=stdin, pty=pty, label=label),
         )
         id, pid = await self._box.channel.run_async(functools.partial(running.start, request))  # noqa: A001

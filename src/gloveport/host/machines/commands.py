@@ -94,6 +94,7 @@ class Commands:
         on_stderr: Output | None = None,
         check: bool = False,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        output_limit: int | None = None,
     ) -> CommandResult:
         """Run a command and wait for it.
 
@@ -101,10 +102,17 @@ class Commands:
         `CommandFailedError` and `CommandTimeoutError`. It ends when the command itself has ended; what that left in the background
         goes on. After `timeout_seconds` of the machine's active time (default 30, `None`: never) all that it started in its session
         is killed, and so it is when this call is interrupted. `stdin` is what it reads; without it the input is empty. `on_stdout`
-        and `on_stderr` get text as it comes. Of each stream the result keeps `max_output_bytes`, beginning and end.
+        and `on_stderr` get text as it comes. Of each stream the result keeps `max_output_bytes`, beginning and end. A command that
+        writes more than `output_limit` bytes (both streams; default: no limit) is killed like after a timeout: `limit == "output"`.
         """
         request = self._plans.request(
-            command, cwd=cwd, env=env, timeout_seconds=timeout_seconds, user=user, max_output_bytes=max_output_bytes
+            command,
+            cwd=cwd,
+            env=env,
+            timeout_seconds=timeout_seconds,
+            user=user,
+            max_output_bytes=max_output_bytes,
+            output_limit=output_limit,
         )
         data = None if stdin is None else as_bytes(stdin)
         follow = Follower(limit=max_output_bytes, on_stdout=on_stdout, on_stderr=on_stderr)
@@ -134,6 +142,7 @@ class Commands:
         pty: bool | tuple[int, int] = False,
         label: str | None = None,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
+        output_limit: int | None = None,
     ) -> Command:
         """Start a command and go on. It lives until it ends, is killed, or the machine is: not only as long as this process.
 
@@ -146,6 +155,7 @@ class Commands:
             timeout_seconds=timeout_seconds,
             user=user,
             max_output_bytes=max_output_bytes,
+            output_limit=output_limit,
             **detached(stdin=stdin, pty=pty, label=label),
         )
         id, pid = self._box.channel.run(functools.partial(running.start, request))  # noqa: A001

@@ -86,7 +86,8 @@ def prepare_secrets(folder: str, secrets: Mapping[str, NetworkSecret]) -> Secret
     write_file(folder, SECRETS_FILE, BoxSecrets(tuple(made), certificate))
     bundle = _system_bundle() + authority
     trust = dict.fromkeys(
-        ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE", "PIP_CERT"), _BUNDLE
+        ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE", "PIP_CERT", "NPM_CONFIG_CAFILE"),
+        _BUNDLE,
     )
     return SecretFiles(
         environment={**environment, **trust, "NODE_EXTRA_CA_CERTS": _AUTHORITY},

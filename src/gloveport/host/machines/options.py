@@ -8,19 +8,24 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ...errors import RemoteUnsupportedError, SnapshotNotFoundError, TemplateNotFoundError, ValidationError
-from ...machines.estate import Estate, image_options, new_id
+from ...errors import RemoteUnsupportedError, ValidationError
+from ...machines.estate import Estate, new_id
 from ...machines.registry import Record
 from ...machines.spec import Limits, checked_env
+from ...policy import NetworkRules
+from .bases import ImageSource, base_of
+from .network import Network, network_rules
 
 __all__ = (
     "DEFAULT_TIMEOUT_SECONDS",
     "UNSET",
     "Unset",
     "checked_changes",
+    "checked_network",
     "checked_seconds",
     "refuse_remote",
     "record_of",
+    "shown_rules",
 )
 
 
@@ -121,8 +126,8 @@ def record_of(
     auto_resume: bool = True,
     metadata: Mapping[str, str] | None = None,
     env_vars: Mapping[str, str] | None = None,
-    network: Any = None,
-    image: str | None = None,
+    network: Network = None,
+    image: ImageSource | None = None,
     from_template: str | None = None,
     from_snapshot: str | None = None,
     user: str | None = None,
@@ -142,7 +147,8 @@ def record_of(
     if driver not in estate.drivers:
         raise ValidationError(f"`driver` must be one of {', '.join(estate.drivers)}, not {driver!r}")
     limits = Limits(**chosen)
-    base = _base(estate, image, from_template, from_snapshot)
+    rules = checked_network(network)
+    base = base_of(estate, image, from_template, from_snapshot)
     label = checked_name(name)
     options = {
         "image": base["image"],
@@ -150,7 +156,8 @@ def record_of(
         "env": {**base.get("env", {}), **checked_env("env_vars", env_vars)},
         "user": checked_user(user) or base.get("user"),
         "hostname": _hostname(label),
-        "network": _network(network),
+        "attached": rules is not None,
+        "network": None if rules is None else shown_rules(rules),
     }
     return Record(
         id=new_id(),
@@ -168,27 +175,21 @@ def record_of(
     )
 
 
-def _base(estate: Estate, image: str | None, template: str | None, snapshot: str | None) -> Mapping[str, Any]:
-    """What the machine begins with."""
-    if sum(value is not None for value in (image, template, snapshot)) > 1:
-        raise ValidationError("`image`, `from_template` and `from_snapshot` exclude each other")
-    if snapshot is not None:
-        for record in estate.registry.snapshots():
-            if snapshot in (record.id, record.name):
-                return record.options
-        raise SnapshotNotFoundError(f"no snapshot {snapshot!r}")
-    wanted = image or template or "host"
-    if wanted != "host":
-        raise TemplateNotFoundError(f"no image or template {wanted!r}", hint="`image='host'` is there always")
-    from ...machines.images.host import host_image
-
-    return {"image": image_options(estate.root, host_image(estate.root))}
+def checked_network(network: Network) -> NetworkRules | None:
+    """The rules. Raises `ValidationError`."""
+    try:
+        return network_rules(network)
+    except (TypeError, ValueError) as error:
+        raise ValidationError(str(error)) from error
 
 
-def _network(network: Any) -> Any:
-    if network is None:
-        return None
-    raise ValidationError(f"`network` must be None, not {network!r}", hint="machines have no network in this release")
+def shown_rules(rules: NetworkRules) -> dict[str, Any]:
+    """As plain data, for the registry and for whoever asks."""
+    return {
+        "allow": [str(rule) for rule in rules.allow],
+        "deny": [str(rule) for rule in rules.deny],
+        "private": list(rules.private),
+    }
 
 
 def _hostname(name: str) -> str:

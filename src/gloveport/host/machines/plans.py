@@ -47,6 +47,7 @@ class CommandPlans:
         timeout_seconds: float | Unset | None,
         user: str | None,
         max_output_bytes: int,
+        output_limit: int | None = None,
         **more: Any,
     ) -> ExecRequest:
         """The command. Raises `ValidationError`."""
@@ -63,12 +64,22 @@ class CommandPlans:
             user=checked_user(user) or options.get("user"),
             timeout_ms=0 if timeout is None else max(1, round(timeout * 1000)),
             keep_bytes=max_output_bytes,
+            output_limit=checked_output_limit(output_limit),
             **more,
         )
 
     def kill(self, id: int, signal: int | str, *, tree: bool) -> Callable[[], Steps[Fields]]:  # noqa: A002
         """A signal."""
         return functools.partial(running.send_signal, id, signal_number(signal), tree=tree)
+
+
+def checked_output_limit(limit: int | None) -> int:
+    """Bytes, 0 for none. Raises `ValidationError`."""
+    if limit is None:
+        return 0
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 2**62:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValidationError(f"`output_limit` must be a number of bytes of at least 1, or None, not {limit!r}")
+    return limit
 
 
 def signal_number(signal: int | str) -> int:

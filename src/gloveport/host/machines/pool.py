@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import functools
 import os
 import secrets
@@ -23,7 +22,7 @@ from ...machines.exec import ExecRequest, Follower
 from ...machines.locks import hold
 from ...machines.registry import Record
 from . import base
-from .options import UNSET, Unset, checked_changes, checked_env, checked_metadata, checked_name, record_of
+from .options import UNSET, Unset, checked_changes, checked_env, checked_metadata, checked_name
 from .sandbox import AsyncSandbox, handed_over
 from .sync import Sandbox
 
@@ -45,9 +44,8 @@ class WarmBoxes(Generic[Handle]):
         require = self.options.pop("require", None)
         base.refuse_remote(self.options.pop("base_url", None), self.options.pop("api_key", None))
         self.options.setdefault("name", None)
-        record = record_of(self.estate, **self.options)  # mistakes are found now
-        base.required(require, self.estate, record.driver)
-        self._template = record
+        self._draft = base.Draft(self.estate, **self.options)  # mistakes are found now
+        base.required(require, self.estate, self._draft.record.driver)
         self.id = f"pool-{secrets.token_hex(8)}"
         self._held = hold(self.estate.root, f"pool {self.id}")
         self._owner = os.getpid()
@@ -67,8 +65,7 @@ class WarmBoxes(Generic[Handle]):
     def fill(self) -> None:
         """Make what is missing, one after the other."""
         while not self.closed and self._owner == os.getpid() and len(self._ready) < self.size:
-            record = record_of(self.estate, **self.options)
-            box = Box(self.estate, self.estate.create(dataclasses.replace(record, pool=self.id)))
+            box = self._draft.create(pool=self.id)
             box.channel.run(
                 lambda: Follower(limit=4096).run(_WARM)
             )  # its programs are in memory, and a connection is open
@@ -109,31 +106,29 @@ class WarmBoxes(Generic[Handle]):
         """One of them, or a new one when none is ready."""
         if self.closed:
             raise SandboxError("the pool of machines is closed")
-        fresh = self._template
-        options = {**fresh.options, "env": {**fresh.options["env"], **checked_env("env_vars", env_vars)}}
+        fresh = self._draft.record
+        env = checked_env("env_vars", env_vars)
         wanted: dict[str, Any] = {
             "name": fresh.name if name is None else checked_name(name),
             "metadata": {**fresh.metadata, **checked_metadata(metadata)},
-            "options": options,
             "created": time.time(),
             "timeout": fresh.timeout,
             "idle": fresh.idle,
             **checked_changes(timeout_seconds=timeout_seconds, **changes),
         }
-        box = self._claim(wanted)
-        if box is None:
-            record = record_of(self.estate, **self.options)
-            box = Box(self.estate, self.estate.create(dataclasses.replace(record, **wanted)))
+        box = self._claim(wanted, env) or self._draft.create(**wanted, options=_with(fresh.options, env))
         self.refill()
         return box
 
-    def _claim(self, wanted: dict[str, Any]) -> Box | None:
+    def _claim(self, wanted: dict[str, Any], env: dict[str, str]) -> Box | None:
         while self._ready and self._owner == os.getpid():
             try:
                 box = self._ready.popleft()
             except IndexError:
                 return None
-            record = self.estate.claim(box.record, alive=box.channel.ready(), **wanted)
+            record = self.estate.claim(
+                box.record, alive=box.channel.ready(), options=_with(box.record.options, env), **wanted
+            )
             if record is not None:
                 box.record = record
                 self._taken.append(record)
@@ -157,6 +152,10 @@ class WarmBoxes(Generic[Handle]):
         if self._held is not None:
             os.close(self._held)
             self._held = None
+
+
+def _with(options: Mapping[str, Any], env: dict[str, str]) -> Mapping[str, Any]:
+    return {**options, "env": {**options["env"], **env}}
 
 
 class SandboxPool(WarmBoxes[Sandbox]):

@@ -11,18 +11,24 @@ import anyio
 from anyio.to_thread import run_sync
 
 from ...machines.box import Box
-from ...machines.copies import fork, snapshot
+from ...machines.copies import remove_snapshot, save_image
+from ...machines.copies import snapshot as take_snapshot
 from ...machines.driver import Capabilities
 from ...machines.estate import Woken, estate
 from . import base
 from .async_commands import AsyncCommands
 from .async_files import AsyncFiles
 from .base import Requirement
+from .bases import ImageSource
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
+from .network import Network
 from .options import UNSET, Unset, refuse_remote
 from .sync import create_options
 
 if TYPE_CHECKING:
+    from ...egress.gateway.boxes.journal import NetworkLogRow
+    from .network_control import PreviewPort, Verdict
+    from .network_secrets import NetworkSecret
     from .pool import AsyncSandboxPool
 
 __all__ = ("AsyncSandbox", "handed_over")
@@ -89,8 +95,9 @@ class AsyncSandbox:
         auto_resume: bool = True,
         metadata: Mapping[str, str] | None = None,
         env_vars: Mapping[str, str] | None = None,
-        network: Any = None,
-        image: str | None = None,
+        network: Network = None,
+        secrets: Mapping[str, NetworkSecret] | None = None,
+        image: ImageSource | None = None,
         from_template: str | None = None,
         from_snapshot: str | Snapshot | None = None,
         user: str | None = None,
@@ -148,6 +155,17 @@ class AsyncSandbox:
     async def update_by_id(cls, sandbox_id: str, **changes: Any) -> None:
         """As `update`, without a handle."""
         await run_sync(lambda: base.update(estate(), sandbox_id, **changes))
+
+    @classmethod
+    async def list_snapshots(cls) -> list[Snapshot]:
+        """All snapshots of this user, the oldest first; those of machines that were deleted, too."""
+        return await run_sync(lambda: [snapshot_of(record) for record in estate().registry.snapshots()])
+
+    @classmethod
+    async def delete_snapshot(cls, snapshot: str | Snapshot) -> bool:
+        """Forget a snapshot, by its id or name. Machines that were made of it stay. Gives whether there was one."""
+        wanted = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        return await run_sync(lambda: remove_snapshot(estate(), wanted))
 
     @classmethod
     async def capabilities(cls, driver: str | None = None) -> Capabilities:
@@ -209,17 +227,53 @@ class AsyncSandbox:
         idle_seconds: float | Unset | None = UNSET,
         auto_delete_seconds: float | Unset | None = UNSET,
         auto_resume: bool | Unset = UNSET,
+        network: Network | Unset = UNSET,
     ) -> None:
         """Change settings. `None` clears one, what is not given stays."""
         changes = dict(locals())
         changes.pop("self")
         self._box.record = await run_sync(lambda: base.update(self._box.estate, self.id, **changes))
 
+    # ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get_network_log(
+        self,
+        limit: int = 100,
+        *,
+        before: float | str | None = None,
+        since: float | None = None,
+        verdict: Verdict | None = None,
+    ) -> list[NetworkLogRow]:
+        """What was connected to and asked for, and what was refused and why, newest first: see `SandboxNetwork.log`."""
+        return await run_sync(
+            lambda: base.network_of(self._box).log(limit, before=before, since=since, verdict=verdict)
+        )
+
+    async def preview(self, port: int, *, host_port: int | None = None, private: bool = False) -> PreviewPort:
+        """Make a port of the machine one of 127.0.0.1 here, until it is closed or the machine ends; also without a network.
+
+        `private` wants a token from whoever connects by HTTP: it is in `PreviewPort.url`. Raises `EngineUnavailableError` when
+        `host_port` is somebody else's.
+        """
+        return await run_sync(lambda: base.network_of(self._box).preview(port, host_port=host_port, private=private))
+
+    async def close_preview(self, port: int) -> None:
+        """Take it away, with its connections. No error when there is none."""
+        await run_sync(lambda: base.network_of(self._box).close_preview(port))
+
+    async def previews(self) -> list[PreviewPort]:
+        """The ports that lead into it."""
+        return await run_sync(lambda: list(base.network_of(self._box).previews))
+
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def snapshot(self, name: str | None = None) -> Snapshot:
         """A frozen copy of its files, for `create(from_snapshot=…)`."""
-        return snapshot_of(await run_sync(snapshot, self._box.estate, self.id, name))
+        return snapshot_of(await run_sync(take_snapshot, self._box.estate, self.id, name))
+
+    async def save_template(self, name: str) -> None:
+        """Its files as a template, for `create(from_template=name)`. One of that name is replaced; machines made of it stay."""
+        await run_sync(lambda: save_image(self._box.estate, self.id, name))
 
     async def snapshots(self) -> list[Snapshot]:
         """The snapshots of this machine, the oldest first."""
@@ -229,7 +283,7 @@ class AsyncSandbox:
     async def fork(self, n: int = 1) -> list[Self]:
         """`n` machines with the files that this one has now."""
         records = await handed_over(
-            lambda: fork(self._box.estate, self.id, n), lambda made: [base.kill(record.id) for record in made]
+            lambda: base.fork(self._box.estate, self.id, n), lambda made: [base.kill(record.id) for record in made]
         )
         return [type(self)(Box(self._box.estate, record)) for record in records]
 

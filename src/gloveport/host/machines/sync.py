@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from ...machines.box import Box
-from ...machines.copies import fork, snapshot
+from ...machines.copies import remove_snapshot, save_image
+from ...machines.copies import snapshot as take_snapshot
 from ...machines.driver import Capabilities
 from ...machines.estate import Woken, estate
 from . import base
 from .base import Requirement
+from .bases import ImageSource
 from .commands import Commands
 from .files import Files
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
+from .network import Network
 from .options import UNSET, Unset, refuse_remote
 
 if TYPE_CHECKING:
+    from ...egress.gateway.boxes.journal import NetworkLogRow
+    from .network_control import PreviewPort, Verdict
+    from .network_secrets import NetworkSecret
     from .pool import SandboxPool
 
 __all__ = ("Sandbox", "create_options")
@@ -52,8 +58,9 @@ class Sandbox:
         auto_resume: bool = True,
         metadata: Mapping[str, str] | None = None,
         env_vars: Mapping[str, str] | None = None,
-        network: Any = None,
-        image: str | None = None,
+        network: Network = None,
+        secrets: Mapping[str, NetworkSecret] | None = None,
+        image: ImageSource | None = None,
         from_template: str | None = None,
         from_snapshot: str | Snapshot | None = None,
         user: str | None = None,
@@ -75,6 +82,14 @@ class Sandbox:
         stopped before it is deleted with its files (0: at once; `None`: never). `auto_resume=False`: a paused machine refuses calls
         instead of waking. `user`: who commands and file calls are by default (`"root"`: the machine's own root). Limits: `memory_mb`
         (MiB, default 1024), `pids` (512), `cpus` (none), `disk_mb` (4096), `open_files` (4096); `None` is no limit.
+
+        `image`: `"host"` (default: this host's programs, read-only, and nothing else of it), `"debian"` (made at the first use, which
+        takes minutes), or the path of an archive: a root file system, an OCI
+        image or what `docker save` writes. `from_template` and `from_snapshot` begin with another machine's files.
+
+        `network`: `None` (none at all, and none later), `"internet"` (every public host), or what may be reached: a list of rules
+        (`"pypi.org"`, `"*.github.com:443"`), `NetworkRules`, `NetworkConfig`; `[]` is nothing until `update(network=…)`. `secrets`: by
+        names of variables, values that the machine never has: its requests to their hosts get them outside of it.
 
         `require` names capabilities without which nothing is started (`{"limits.memory": "total"}`, `"freezer"`): `CapabilityError`.
         """
@@ -117,6 +132,17 @@ class Sandbox:
     def update_by_id(cls, sandbox_id: str, **changes: Any) -> None:
         """As `update`, without a handle. It does not wake."""
         base.update(estate(), sandbox_id, **changes)
+
+    @classmethod
+    def list_snapshots(cls) -> list[Snapshot]:
+        """All snapshots of this user, the oldest first; those of machines that were deleted, too."""
+        return [snapshot_of(record) for record in estate().registry.snapshots()]
+
+    @classmethod
+    def delete_snapshot(cls, snapshot: str | Snapshot) -> bool:
+        """Forget a snapshot, by its id or name. Machines that were made of it stay. Gives whether there was one."""
+        wanted = snapshot.id if isinstance(snapshot, Snapshot) else snapshot
+        return remove_snapshot(estate(), wanted)
 
     @classmethod
     def capabilities(cls, driver: str | None = None) -> Capabilities:
@@ -173,17 +199,52 @@ class Sandbox:
         idle_seconds: float | Unset | None = UNSET,
         auto_delete_seconds: float | Unset | None = UNSET,
         auto_resume: bool | Unset = UNSET,
+        network: Network | Unset = UNSET,
     ) -> None:
-        """Change settings. `None` clears one, what is not given stays. A new `timeout_seconds` counts from now. It does not wake."""
+        """Change settings. `None` clears one, what is not given stays. A new `timeout_seconds` counts from now. Other rules of the
+        network hold at once, also for connections that are open. It does not wake."""
         changes = dict(locals())
         changes.pop("self")
         self._box.record = base.update(self._box.estate, self.id, **changes)
+
+    # ── network ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get_network_log(
+        self,
+        limit: int = 100,
+        *,
+        before: float | str | None = None,
+        since: float | None = None,
+        verdict: Verdict | None = None,
+    ) -> list[NetworkLogRow]:
+        """What was connected to and asked for, and what was refused and why, newest first: see `SandboxNetwork.log`."""
+        return base.network_of(self._box).log(limit, before=before, since=since, verdict=verdict)
+
+    def preview(self, port: int, *, host_port: int | None = None, private: bool = False) -> PreviewPort:
+        """Make a port of the machine one of 127.0.0.1 here, until it is closed or the machine ends; also without a network.
+
+        `private` wants a token from whoever connects by HTTP: it is in `PreviewPort.url`. Raises `EngineUnavailableError` when
+        `host_port` is somebody else's.
+        """
+        return base.network_of(self._box).preview(port, host_port=host_port, private=private)
+
+    def close_preview(self, port: int) -> None:
+        """Take it away, with its connections. No error when there is none."""
+        base.network_of(self._box).close_preview(port)
+
+    def previews(self) -> list[PreviewPort]:
+        """The ports that lead into it."""
+        return list(base.network_of(self._box).previews)
 
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot(self, name: str | None = None) -> Snapshot:
         """A frozen copy of its files, for `create(from_snapshot=…)`. Memory is not in it."""
-        return snapshot_of(snapshot(self._box.estate, self.id, name))
+        return snapshot_of(take_snapshot(self._box.estate, self.id, name))
+
+    def save_template(self, name: str) -> None:
+        """Its files as a template, for `create(from_template=name)`. One of that name is replaced; machines made of it stay."""
+        save_image(self._box.estate, self.id, name)
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots of this machine, the oldest first."""
@@ -191,7 +252,7 @@ class Sandbox:
 
     def fork(self, n: int = 1) -> list[Self]:
         """`n` machines with the files that this one has now. It goes on; what is in its memory is not copied."""
-        return [type(self)(Box(self._box.estate, record)) for record in fork(self._box.estate, self.id, n)]
+        return [type(self)(Box(self._box.estate, record)) for record in base.fork(self._box.estate, self.id, n)]
 
     # ── with ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,6 +11,7 @@ if find_spec("pydantic_ai") is None:
 
 from .capability import ToolScript
 from .kind import RUN_SCRIPT
+from .machines import MachineBackend, MachineSandbox, MachineTools
 from .typescript import TypeScriptSandbox
 
-__all__ = ("RUN_SCRIPT", "ToolScript", "TypeScriptSandbox")
+__all__ = ("RUN_SCRIPT", "MachineBackend", "MachineSandbox", "MachineTools", "ToolScript", "TypeScriptSandbox")

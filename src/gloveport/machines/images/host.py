@@ -12,13 +12,13 @@ import hashlib
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from ..spec import UID_BASE, USER_ID, Image
-from ..trees import remove_tree
+from .layers import LayerStore
+from .owners import Owners
 
 __all__ = ("host_image",)
 
@@ -116,10 +116,11 @@ def _layer(root: Path, privileged: bool) -> Path:
         digest.update(f"{name}\0{info.st_mode}\0{content}\0".encode("utf-8", "surrogateescape"))
     for name in _TOP:
         digest.update(f"{name} {os.path.islink(f'/{name}')}\0".encode())
-    layer = root / "layers" / f"host-{digest.hexdigest()[:24]}"
-    if not layer.is_dir():
-        _make(layer, found, privileged)
-    return layer
+    layers = LayerStore(root / "layers", Owners.here(UID_BASE))
+    layer = layers.made_once(
+        f"host-{digest.hexdigest()[:24]}", lambda staging: _fill(staging.tree, found, privileged), source="the host"
+    )
+    return layers.path(layer)
 
 
 def _found() -> Iterator[tuple[str, Path, os.stat_result]]:
@@ -141,32 +142,18 @@ def _found() -> Iterator[tuple[str, Path, os.stat_result]]:
                 yield str(item.relative_to("/")), item, info
 
 
-def _make(layer: Path, found: list[tuple[str, Path, os.stat_result]], privileged: bool) -> None:
-    layer.parent.mkdir(mode=0o700, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=".making-", dir=layer.parent))
-    try:
-        work.chmod(0o755)
-        for name, (mode, owner) in _FOLDERS.items():
-            _folder(work / name, mode, owner, privileged)
-        for name in _TOP:
-            if os.path.islink(f"/{name}"):
-                _link(work / name, os.readlink(f"/{name}"), privileged)
-        for name, path, info in found:
-            _copy(work / name, path, info, privileged)
-        for name, text in _MADE.items():
-            (work / name).unlink(missing_ok=True)
-            (work / name).write_text(text, "utf-8")
-            _own(work / name, 0, privileged, 0o644)
-        _own(work, 0, privileged)
-        try:
-            work.rename(layer)
-        except OSError:
-            if not layer.is_dir():
-                raise
-            remove_tree(work)  # another process was first
-    except BaseException:
-        remove_tree(work)
-        raise
+def _fill(work: Path, found: list[tuple[str, Path, os.stat_result]], privileged: bool) -> None:
+    for name, (mode, owner) in _FOLDERS.items():
+        _folder(work / name, mode, owner, privileged)
+    for name in _TOP:
+        if os.path.islink(f"/{name}"):
+            _link(work / name, os.readlink(f"/{name}"), privileged)
+    for name, path, info in found:
+        _copy(work / name, path, info, privileged)
+    for name, text in _MADE.items():
+        (work / name).unlink(missing_ok=True)
+        (work / name).write_text(text, "utf-8")
+        _own(work / name, 0, privileged, 0o644)
 
 
 def _copy(place: Path, path: Path, info: os.stat_result, privileged: bool) -> None:

@@ -126,6 +126,17 @@ class LayerStore:
                 os.close(target)
             return self.commit(staging, **about)
 
+    def keep_copy(self, source: int, **about: Any) -> str:
+        """As `put_copy`, without reading what was copied: its id says nothing of its content."""
+        with self.staging() as staging:
+            target = open_folder(staging.tree)
+            try:
+                copy_tree(source, target)
+                self._describe(staging.folder, target, about)
+            finally:
+                os.close(target)
+            return self._place(staging.folder, f"live-{secrets.token_hex(12)}-{self.owners.key}")
+
     def adopt(self, tree: Path, **about: Any) -> str:
         """Takes a tree of the same file system as a layer, without reading it: its id says nothing of its content."""
         layer = f"live-{secrets.token_hex(12)}-{self.owners.key}"

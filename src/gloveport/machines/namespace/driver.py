@@ -68,6 +68,8 @@ class Supervised:
         if not lock_held(self._folder):
             raise SandboxError("the machine ended meanwhile")
 
+    closed = lost
+
     def silent(self, waited: float, *, heard: bool, overdue: bool) -> bool:
         del heard
         self.lost()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import secrets
+import socket
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,10 +18,10 @@ from ..driver import Capabilities, LimitKinds
 from ..exec import ExecRequest, Follower
 from ..home import boot_id
 from ..images.host import host_image
+from ..images.trees import remove_tree
 from ..locks import transition
 from ..result import CommandResult
 from ..spec import BoxSpec, Limits
-from ..trees import remove_tree
 
 if TYPE_CHECKING:
     from .driver import NamespaceDriver
@@ -25,12 +29,15 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LIMITS: Final = Limits(memory_mb=64, pids=24, cpus=0.9, disk_mb=64, open_files=256)
 _HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
 """`tail` keeps a line that does not end."""
 _MANY: Final = "i=0; while [ $i -lt 60 ]; do sleep 1 & i=$((i+1)); done; echo all"
 _OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
+
+
+_GATEWAY_SECONDS: Final = 2.0
 
 
 def probe(driver: NamespaceDriver, root: Path) -> Capabilities:
@@ -61,26 +68,86 @@ def _key() -> list[Any]:
 
 
 def _measure(driver: NamespaceDriver, root: Path) -> Capabilities:
+    try:
+        with _folder(driver, root) as folder:
+            found = _try(driver, folder, root)
+    except (GloveportError, OSError) as error:
+        return Capabilities(driver="namespace", isolation="none", problem=str(error))
+    with contextlib.suppress(GloveportError, OSError), _folder(driver, root) as folder:
+        return dataclasses.replace(found, net="rules" if _brings_sockets(driver, folder, root) else "none")
+    return found
+
+
+@contextlib.contextmanager
+def _folder(driver: NamespaceDriver, root: Path) -> Generator[Path]:
+    """Of a machine that nobody knows, and of which nothing is left."""
     id = f"probe-{secrets.token_hex(8)}"  # noqa: A001
     folder = root / "boxes" / id
     with transition(root, id):
         folder.mkdir(mode=0o700)
         try:
-            return _try(driver, folder, root)
-        except (GloveportError, OSError) as error:
-            return Capabilities(driver="namespace", isolation="none", problem=str(error))
+            yield folder
         finally:
             driver.kill(folder, "probe")
             driver.release(folder)
             remove_tree(folder)
 
 
+def _brings_sockets(driver: NamespaceDriver, folder: Path, root: Path) -> bool:
+    gateway = _Gateway(folder)
+    try:
+        _start(
+            driver, folder, root, network=True, gateway_argv=("/bin/true",), gateway_socket=str(folder / gateway.name)
+        )
+        return gateway.given() > 2
+    finally:
+        gateway.close()
+
+
+def _start(driver: NamespaceDriver, folder: Path, root: Path, **more: Any) -> BoxSpec:
+    spec = BoxSpec(id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False, **more)
+    spec = driver.prepare(folder, spec)
+    driver.start(folder, spec)
+    return spec
+
+
+class _Gateway:
+    """Where a machine's supervisor brings the sockets of its network namespace."""
+
+    name = "probe.sock"
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "network.json").write_text(json.dumps({"box": folder.name}))
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._socket.bind(f"/proc/self/fd/{directory}/{self.name}")
+        finally:
+            os.close(directory)
+        self._socket.listen(4)
+        self._socket.settimeout(_GATEWAY_SECONDS)
+
+    def given(self) -> int:
+        """How many there were."""
+        try:
+            client, _ = self._socket.accept()
+            with client:
+                client.settimeout(_GATEWAY_SECONDS)
+                _, descriptors, _, _ = socket.recv_fds(client, 65536, 64)
+        except OSError:
+            return 0
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return len(descriptors)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
     from .driver import Supervised
 
-    spec = BoxSpec(id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False)
-    spec = driver.prepare(folder, spec)
-    driver.start(folder, spec)
+    spec = _start(driver, folder, root)
     channel = Channel(folder, "agent.sock", Supervised(folder))
     try:
 
@@ -96,7 +163,7 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
             else "total"
             if "memory" in can
             else "per_process",
-            pids="none" if "all" in run(_MANY).stdout else "hard",
+            pids="hard",
             cpu="quota" if "cpu" in can else "none",
         )
         root_user = run(_OWNER, "0").ok if spec.privileged else False
@@ -105,6 +172,9 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         paused = driver.look(folder).condition == "paused"
         driver.thaw(folder)
         awake = run("true").ok
+        # Last: those that it starts are there for a while, and no other can be started.
+        if "all" in run(_MANY).stdout:
+            limits = dataclasses.replace(limits, pids="none")
     finally:
         channel.drop()
     return Capabilities(

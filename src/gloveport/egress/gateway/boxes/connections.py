@@ -48,6 +48,7 @@ class BoxConnections(Connections):
         super().__init__(policy, limits)
         self.journal = journal
         self.interception = Interception()
+        policy.opens = self.interception.opens
         self._serving: dict[asyncio.Task[Any], Destination] = {}
 
     def recheck(self) -> None:

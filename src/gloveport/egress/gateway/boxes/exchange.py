@@ -130,9 +130,7 @@ class Opened:
         finally:
             talk.close()
             row.bytes_out, row.bytes_in = client.received, client.sent
-            if isinstance(client, TlsStream):
-                async with asyncio.timeout(1):
-                    await client.end()
+            await client.end()
 
     def authorities(self) -> ssl.SSLContext:
         """Whom servers have to be known to."""
@@ -181,9 +179,9 @@ class _Talk:
         )
         row.dst_ip = self._row.dst_ip
         try:
-            request = self._allowed(event, row)
+            request, full = self._allowed(event, row)
             try:
-                await self._connect(row)
+                await self._connect(full, row)
                 await self._passed_on(request, row)
             except RepeatedSecretError as error:
                 row.violation = True
@@ -203,11 +201,12 @@ class _Talk:
             self._connections.journal.end(row)
         return True
 
-    def _allowed(self, event: h11.Request, row: NetworkLogRow) -> h11.Request:
-        """The request as it is sent. Raises `EgressDeniedError`, `Misread`."""
+    def _allowed(self, event: h11.Request, row: NetworkLogRow) -> tuple[h11.Request, Destination]:
+        """The request as it is sent, and where to. Raises `EgressDeniedError`, `Misread`."""
         where, interception = self._destination, self._connections.interception
-        fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers]
-        if [_named(value, where) for name, value in fields if name == "host"] != [where.host]:
+        # As they were spelled: there are servers that look for one spelling.
+        fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers.raw_items()]
+        if [_named(value, where) for name, value in fields if name.lower() == "host"] != [where.host]:
             raise EgressDeniedError(f"blocked by policy: the request names another host than {where.host}")
         head = RequestHead(row.method, event.target.decode("latin-1"), "1.1", fields, b"")
         policy = self._connections.policy
@@ -219,16 +218,16 @@ class _Talk:
             raise EgressDeniedError(policy.told(full, verdict))
         row.match_rule = verdict.rule
         interception.refuse(full, [head.target])
-        kept = [(name, value) for name, value in fields if name not in _ASKED_HOP]
+        kept = [(name, value) for name, value in fields if name.lower() not in _ASKED_HOP]
         made, row.secret = interception.swapped(full, kept)
         # What is compressed could have the value in it unseen.
-        made.append(("accept-encoding", "identity"))
-        return h11.Request(method=row.method, target=head.origin_target, headers=made)
+        made.append(("Accept-Encoding", "identity"))
+        return h11.Request(method=row.method, target=head.origin_target, headers=made), full
 
-    async def _connect(self, row: NetworkLogRow) -> None:
+    async def _connect(self, destination: Destination, row: NetworkLogRow) -> None:
         if self._upstream is not None:
             return
-        sock = await self._connections.reach(self._destination, row)
+        sock = await self._connections.reach(destination, row)
         if sock is None:
             raise (EgressDeniedError if row.verdict == "blocked" else HttpFetchError)(row.reason)
         self._sock = sock
@@ -281,7 +280,7 @@ class _Talk:
         while True:
             event = await self._next(self._server, upstream)
             if isinstance(event, (h11.Response, h11.InformationalResponse)):
-                fields = [(name, value) for name, value in event.headers if name.decode() not in _ANSWERED_HOP]
+                fields = [item for item in event.headers.raw_items() if item[0].decode().lower() not in _ANSWERED_HOP]
                 Searched(self._connections.interception.values).passed(
                     b"\n".join(name + b": " + value for name, value in fields) + b" " + bytes(event.reason)
                 )

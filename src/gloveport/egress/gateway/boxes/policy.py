@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 from typing import Final
 
 from ....policy import NetworkRules
@@ -27,6 +28,8 @@ class BoxPolicy(ConnectionPolicy):
     def __init__(self, rules: NetworkRules, lookups: Lookups) -> None:
         super().__init__(rules, lookups)
         self._owners: collections.OrderedDict[str, str] = collections.OrderedDict()
+        self.opens: Callable[[Destination], bool] = lambda _: False
+        """Whether requests within TLS are seen: then it is they that are decided about."""
 
     @staticmethod
     def _judge(rules: NetworkRules) -> Evaluator:
@@ -42,6 +45,9 @@ class BoxPolicy(ConnectionPolicy):
 
         Where plain HTTP is spoken everything may: there is a better way to refuse, an answer, and it is the request that decides.
         """
+        opened = self.opened(host, port)
+        if opened is not None:
+            return opened
         if is_literal(host) and not self._weighed(host, port):
             # An address that an allowed name of this box had: programs look up and connect by other ways than ours.
             owner = self._owners.get(host)
@@ -53,7 +59,12 @@ class BoxPolicy(ConnectionPolicy):
 
     def known(self, host: str, port: int) -> bool:
         """Whether some rule allows connections there. Nothing is logged."""
-        return self._weighed(host, port)
+        return self._weighed(host, port) or self.opened(host, port) is not None
+
+    def opened(self, host: str, port: int) -> Destination | None:
+        """The destination of a connection whose TLS ends here, if it is one."""
+        destination = Destination(host, port, "https")
+        return destination if self.opens(destination) else None
 
     def permit(self, destination: Destination) -> Verdict:
         """What the rules say of a request whose method and path are known. A refusal is logged."""

@@ -119,7 +119,7 @@ class BoxProxy:
 
     async def _tunnel(self, sock: socket.socket, host: str, port: int, rest: bytes) -> None:
         policy = self._connections.policy
-        destination = policy.allowed(host, port)
+        destination = policy.opened(host, port) or policy.allowed(host, port)
         if destination is None:
             self._connections.blocked(host, port)
             await say(sock, answer("403 Forbidden", policy.why(host, port) or "blocked by policy"))

@@ -13,6 +13,7 @@ from typing import Final
 __all__ = ("PlainStream", "Stream", "TlsStream", "server_context")
 
 _READ: Final = 64 * 1024
+_LEAVING: Final = 2.0
 _PROTOCOLS: Final = ["http/1.1"]
 
 
@@ -37,6 +38,17 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
+async def leave(sock: socket.socket, last: bytes = b"") -> None:
+    """Sends that, and ends the connection so that it arrives: a broken connection takes back what was not read."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(_LEAVING):
+            await loop.sock_sendall(sock, last)
+            sock.shutdown(socket.SHUT_WR)
+            while await loop.sock_recv(sock, _READ):
+                pass
+
+
 class PlainStream:
     """Without TLS. `already`: what was read before."""
 
@@ -57,6 +69,10 @@ class PlainStream:
         """All of it."""
         self.sent += len(data)
         await self._loop.sock_sendall(self._sock, data)
+
+    async def end(self) -> None:
+        """Says that nothing more comes, and lets what was sent arrive."""
+        await leave(self._sock)
 
 
 class TlsStream:
@@ -97,11 +113,10 @@ class TlsStream:
         await self._flush()
 
     async def end(self) -> None:
-        """Says that nothing more comes."""
+        """Says that nothing more comes, and lets what was sent arrive."""
         with contextlib.suppress(ssl.SSLError, OSError):
             self._tls.unwrap()
-        with contextlib.suppress(OSError):
-            await self._flush()
+        await leave(self._sock, self._out.read())
 
     async def _step(self, action: Callable[[], bytes]) -> bytes:
         while True:

@@ -1,0 +1,95 @@
+"""The image `debian`: unpacked on this host, and configured in a machine of its own, where the packages' scripts do no harm."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ...errors import SandboxImageError
+from ...machines.box import Box
+from ...machines.estate import Estate, image_options, new_id
+from ...machines.exec import ExecRequest, Follower
+from ...machines.images.debian import CONFIGURE, DEFAULT_PACKAGES, unpacked_layer
+from ...machines.images.fitting import fitted
+from ...machines.images.manifests import Image
+from ...machines.images.trees import open_folder
+from ...machines.registry import Record
+from ...machines.spec import Image as Root
+from ...machines.spec import Limits
+
+__all__ = ("make_debian",)
+
+_CONFIGURE_SECONDS: Final = 1800
+_LIMITS: Final = Limits(memory_mb=2048, pids=1024)
+
+
+def make_debian(
+    estate: Estate,
+    name: str = "debian",
+    packages: Sequence[str] = DEFAULT_PACKAGES,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+) -> Image:
+    """Make it, in minutes. Raises `SandboxImageError` with what went wrong; nothing is kept then."""
+    if os.geteuid() != 0:
+        raise SandboxImageError(
+            "a Debian image needs root: its packages give files to other users",
+            hint="take `image='host'`, or import a root file system that was made elsewhere",
+        )
+    try:
+        unpacked = unpacked_layer(estate.layers, packages, say=say)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SandboxImageError(f"a Debian image cannot be made here: {error}") from error
+    image = fitted(estate.layers, Image(name=name, layers=[unpacked], source="Debian packages"))
+    say("configuring")
+    image.layers = [_configured(estate, image), *image.layers]
+    return estate.images.put(image)
+
+
+def _configured(estate: Estate, image: Image) -> str:
+    """A layer with what the scripts of the packages have made."""
+    root = Root(name=image.name, layers=tuple(map(estate.layers.path, image.layers)))
+    record = Record(
+        id=new_id(),
+        name="debian",
+        owner="gloveport",
+        host=estate.host,
+        driver="namespace",
+        created=time.time(),
+        metadata={},
+        options={
+            "image": image_options(estate.root, root),
+            "limits": {name: getattr(_LIMITS, name) for name in ("memory_mb", "pids", "cpus", "disk_mb", "open_files")},
+            "env": {},
+            "user": "root",
+            "hostname": "debian",
+            "attached": False,
+        },
+        timeout=None,
+        idle=None,
+        auto_delete=60.0,  # not 0: that deletes it when it is frozen to be copied
+        auto_resume=True,
+    )
+    box = Box(estate, estate.create(record))
+    try:
+        request = ExecRequest(shell=CONFIGURE, user="0", cwd="/", timeout_ms=_CONFIGURE_SECONDS * 1000)
+        result = box.channel.run(lambda: Follower(limit=65536).run(request))
+        if not result.ok:
+            raise SandboxImageError(f"the packages could not be configured: {(result.stderr or result.stdout)[-2000:]}")
+        box.channel.drop()
+
+        def keep(_: Record, folder: os.PathLike[str]) -> str:
+            upper = open_folder(os.path.join(folder, "upper"))
+            try:
+                return estate.layers.keep_copy(upper, why="configured packages")
+            finally:
+                os.close(upper)
+
+        return estate.frozen(box.id, keep)
+    finally:
+        with contextlib.suppress(Exception):
+            box.channel.drop()
+        estate.kill(box.id)
