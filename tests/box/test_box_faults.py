@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -52,7 +51,9 @@ def inside(folder: Path) -> list[int]:
         pid = left.pop()
         try:
             tasks = os.listdir(f"/proc/{pid}/task")
-            children = [int(one) for task in tasks for one in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+            children = [
+                int(one) for task in tasks for one in Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+            ]
         except OSError:
             continue
         found += children
@@ -167,7 +168,9 @@ def test_a_paused_box_dies_with_its_holder(place: Place) -> None:
 
 def test_who_started_a_box_may_die(place: Place) -> None:
     folder = place.directory()
-    starter = subprocess.Popen([*place.prefix, str(place.program), "run", "--foreground", str(folder)], stdout=subprocess.PIPE)
+    starter = subprocess.Popen(
+        [*place.prefix, str(place.program), "run", "--foreground", str(folder)], stdout=subprocess.PIPE
+    )
     try:
         assert starter.stdout is not None and starter.stdout.readline().startswith(b"ready")
         starter.kill()
@@ -234,13 +237,17 @@ def test_all_of_it_stops(box: Callable[..., Path]) -> None:
     time.sleep(0.15)
     assert used == [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11] for pid in inside(folder)]
     say(folder, THAW)
-    wait_for(lambda: used != [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11] for pid in inside(folder)])
+    wait_for(
+        lambda: used != [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11] for pid in inside(folder)]
+    )
 
 
 def test_what_the_guest_stopped_stays_stopped(box: Callable[..., Path]) -> None:
     folder = box()
     start(folder, "sh", "-c", "sleep 1000 & echo $! > /tmp/pid; kill -STOP $!; wait")
-    wait_for(lambda: "T" in [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in inside(folder)])
+    wait_for(
+        lambda: "T" in [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in inside(folder)]
+    )
     say(folder, FREEZE)
     say(folder, THAW)
     with Connection(folder) as client:

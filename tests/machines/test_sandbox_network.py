@@ -244,7 +244,8 @@ async def test_async(has_network, server):
 
 def fetch(url):
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        keeps_cookies = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with keeps_cookies.open(url, timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ""
