@@ -101,7 +101,7 @@ def test_nobody_at_the_port(connection: Connection) -> None:
 def test_a_pipe_ends_with_its_client(shared: Path) -> None:
     with Connection(shared) as owner, Connection(shared) as other:
         port = server(owner, "127.0.0.1")
-        open_now = f"awk '$4==\"01\"' /proc/net/tcp | grep -c :{port:04X}"
+        open_now = f"grep -c ':{port:04X} 01 ' /proc/net/tcp"
         for _ in range(20):
             with Connection(shared) as client:
                 client.ask(DIAL, port=port)
