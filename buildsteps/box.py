@@ -15,12 +15,37 @@ from . import cache
 SOURCES = cache.ROOT / "native" / "box"
 ARCHITECTURES = ("x86_64", "aarch64")
 FLAGS = (
-    *("-std=c11", "-Os", "-D_GNU_SOURCE", "-DNDEBUG", "-g0", "-fno-sanitize=all", "-ffunction-sections", "-fdata-sections"),
+    *(
+        "-std=c11",
+        "-Os",
+        "-D_GNU_SOURCE",
+        "-DNDEBUG",
+        "-g0",
+        "-fno-sanitize=all",
+        "-ffunction-sections",
+        "-fdata-sections",
+    ),
     *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
-    *("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wvla", "-Werror", "-fstack-protector-strong", "-ffile-prefix-map={sources}=box"),
+    *(
+        "-Wall",
+        "-Wextra",
+        "-Wconversion",
+        "-Wshadow",
+        "-Wvla",
+        "-Werror",
+        "-fstack-protector-strong",
+        "-ffile-prefix-map={sources}=box",
+    ),
 )
 # The C library is compiled when it is linked, with these flags: its unwind tables would be 12 KB that nothing reads.
-LINK = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-static", "-s", "-Wl,--gc-sections", "-Wl,-z,noexecstack")
+LINK = (
+    "-fno-asynchronous-unwind-tables",
+    "-fno-unwind-tables",
+    "-static",
+    "-s",
+    "-Wl,--gc-sections",
+    "-Wl,-z,noexecstack",
+)
 
 
 def sources() -> list[Path]:

@@ -73,7 +73,7 @@ static void visit(void *context, pid_t pid) {
     } else if (!known && s->stopped_count < STOPPED_MAX) {
         s->stopped[s->stopped_count] = pid;
         s->stopped_count++; /* after it is recorded: who comes after us may find us killed here */
-        if (kill(pid, SIGSTOP)) s->stopped_count--;
+        if (!walk_signal(walk->box->pid1, pid, SIGSTOP)) s->stopped_count--;
         else walk->fresh++;
     } else if (letter != 'T' && letter != 't') {
         if (letter == 'D') walk->blocked++;

@@ -43,7 +43,7 @@ static void watch_memory(struct supervisor *s) {
         now = walk_sample(box->pid1, true);
         if (now.memory + files <= most || !now.largest) return;
         atomic_fetch_add(&box->clocks->memory_kills, 1);
-        if (kill(now.largest, SIGKILL)) return;
+        if (!walk_signal(box->pid1, now.largest, SIGKILL)) return;
         usleep(2000);
     }
 }
@@ -79,8 +79,9 @@ static void start_count(struct supervisor *s) {
 }
 
 static void kill_each(void *context, pid_t pid) {
+    const struct box *box = context;
     walk_children(pid, kill_each, context);
-    kill(pid, SIGKILL);
+    walk_signal(box->pid1, pid, SIGKILL);
 }
 
 void usage_counted(struct supervisor *s) {
@@ -97,7 +98,7 @@ void usage_counted(struct supervisor *s) {
         atomic_store(&box->clocks->disk_over, most && size > most);
         if (most && size > most && size > s->disk_allowed) { /* who only cleans up goes on */
             atomic_fetch_add(&box->clocks->disk_kills, 1);
-            for (int i = 0; i < 8; i++) walk_children(box->pid1, kill_each, NULL);
+            for (int i = 0; i < 8; i++) walk_children(box->pid1, kill_each, box);
         }
         s->disk_allowed = size == INT64_MAX ? size - 1 : size + SLACK;
     }

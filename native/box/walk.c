@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "box.h"
@@ -56,6 +57,24 @@ void walk_children(pid_t pid, void (*visit)(void *, pid_t), void *context) {
         if (tasks) closedir(tasks);
     }
     depth--;
+}
+
+static pid_t parent_of(pid_t pid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
+    char *end = strrchr(text, ')'); /* the name may have anything in it */
+    return end && strlen(end) > 4 ? (pid_t)atoi(end + 4) : 0;
+}
+
+bool walk_signal(pid_t first, pid_t pid, int signo) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0); /* from here on it is this one, or none */
+    if (fd < 0) return false;
+    pid_t above = parent_of(pid);
+    for (int steps = 0; above > 1 && above != first && steps < DEPTH_MAX; steps++) above = parent_of(above);
+    bool ok = above == first && !syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
+    close(fd);
+    return ok;
 }
 
 struct look {

@@ -9,6 +9,9 @@
 /* Calls `visit` for each child that `pid` has now, of all its threads. */
 void walk_children(pid_t pid, void (*visit)(void *context, pid_t child), void *context);
 
+/* Signals `pid` if it still is below `first`: a number that was looked up a moment ago may be another's by now, and not in the box. */
+bool walk_signal(pid_t first, pid_t pid, int signo);
+
 struct sample {
     int64_t memory;   /* bytes: at most this much (quick), or by proportional shares (exact) */
     int64_t pids, cpu_ms;

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from buildsteps import box
+
 from tests.box.client import Connection
 from tests.box.places import UID_BASE, Place, skeleton
 

@@ -15,7 +15,24 @@ from typing import Any
 from tests.box.client import KILL, Connection
 
 UID_BASE, UID_COUNT = 1879048192, 65536
-FOLDERS = (*("etc", "usr", "usr/local", "usr/local/bin", "home", "home/user", "root", "workspace", "proc", "dev", "run", "var", "opt"), "srv")
+FOLDERS = (
+    *(
+        "etc",
+        "usr",
+        "usr/local",
+        "usr/local/bin",
+        "home",
+        "home/user",
+        "root",
+        "workspace",
+        "proc",
+        "dev",
+        "run",
+        "var",
+        "opt",
+    ),
+    "srv",
+)
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\nother:x:1001:1001::/tmp:/bin/sh\n"
 
 
@@ -55,7 +72,13 @@ class Place:
     def keys(self, **more: Any) -> dict[str, Any]:
         """What a spec has unless a test says otherwise (None leaves a key out)."""
         ids: dict[str, Any] = {"uid_base": UID_BASE, "uid_count": UID_COUNT} if self.uid == 0 else {"map_uid": 1000}
-        keys = {"version": 1, "id": f"box{self.count}", "lower": str(self.layer), "bind_ro": "/usr:/usr", "bind_keep": "/usr/local"}
+        keys = {
+            "version": 1,
+            "id": f"box{self.count}",
+            "lower": str(self.layer),
+            "bind_ro": "/usr:/usr",
+            "bind_keep": "/usr/local",
+        }
         keys |= {**ids, **more}
         return {key: value for key, value in keys.items() if value is not None}
 
@@ -71,7 +94,11 @@ class Place:
 
     def start(self, folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*self.prefix, str(self.program), "run", str(folder)], capture_output=True, text=True, check=False, timeout=30
+            [*self.prefix, str(self.program), "run", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
         )
 
     @contextlib.contextmanager

@@ -110,8 +110,15 @@ def test_other_users_of_the_box(connection: Connection, place: Place) -> None:
 
 
 def test_commands_get_nothing_of_ours(connection: Connection) -> None:
-    assert connection.sh("ls /proc/self/fd")["stdout"].split() == [b"0", b"1", b"2", b"3"]  # 3: the folder that ls reads
-    blocked, ignored = (line.split()[1] for line in connection.sh("grep -E 'Sig(Blk|Ign)' /proc/self/status")["stdout"].splitlines())
+    assert connection.sh("ls /proc/self/fd")["stdout"].split() == [
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+    ]  # 3: the folder that ls reads
+    blocked, ignored = (
+        line.split()[1] for line in connection.sh("grep -E 'Sig(Blk|Ign)' /proc/self/status")["stdout"].splitlines()
+    )
     assert int(blocked, 16) == int(ignored, 16) == 0
 
 
@@ -206,7 +213,14 @@ def test_signals_reach_the_group(connection: Connection, shared: Path) -> None:
 
 
 def test_a_terminal(connection: Connection) -> None:
-    connection.send(EXEC, shell="tty; stty size; read a; echo got $a; stty size; ls -l $(tty) | cut -d' ' -f3", pty=1, rows=11, cols=33, follow=1)
+    connection.send(
+        EXEC,
+        shell="tty; stty size; read a; echo got $a; stty size; ls -l $(tty) | cut -d' ' -f3",
+        pty=1,
+        rows=11,
+        cols=33,
+        follow=1,
+    )
     connection.answer()
     connection.send(RESIZE, rows=44, cols=55)
     connection.send(INPUT, data=b"hello\n")

@@ -12,7 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.client import DIAL, EXEC, FREEZE, HELLO, QUIESCE, RESEED, RESIZE, RESUMED, STATS, THAW, BoxError, Connection
+from tests.box.client import (
+    DIAL,
+    EXEC,
+    FREEZE,
+    HELLO,
+    QUIESCE,
+    RESEED,
+    RESIZE,
+    RESUMED,
+    STATS,
+    THAW,
+    BoxError,
+    Connection,
+)
 from tests.box.places import Place, spec, wait_for
 
 ECHO = """
@@ -88,11 +101,12 @@ def test_nobody_at_the_port(connection: Connection) -> None:
 def test_a_pipe_ends_with_its_client(shared: Path) -> None:
     with Connection(shared) as owner, Connection(shared) as other:
         port = server(owner, "127.0.0.1")
+        open_now = f"grep -c ':{port:04X} 01 ' /proc/net/tcp"
         for _ in range(20):
             with Connection(shared) as client:
                 client.ask(DIAL, port=port)
-        count = "grep -c ':%04X' /proc/net/tcp | head -1" % port
-        wait_for(lambda: int(other.sh(f"awk '$4==\"01\"' /proc/net/tcp | {count.split(' /proc')[0]}")["stdout"] or 0) == 0)
+                assert int(other.sh(open_now)["stdout"]) >= 1
+        wait_for(lambda: int(other.sh(open_now)["stdout"]) == 0)
 
 
 def test_a_terminal_changes_its_size(connection: Connection) -> None:

@@ -200,7 +200,10 @@ def test_globs(connection: Connection, folder: str) -> None:
     connection.sh(f"cd {folder}; mkdir -p a/b/c .hidden; touch x.py a/y.py a/b/c/z.py a/b/w.txt .hidden/h.py .d.py")
 
     def found(pattern: str) -> set[str]:
-        paths = [entry["path"].decode().removeprefix(f"{folder}/") for entry in connection.entries(GLOB, path=folder, pattern=pattern)]
+        paths = [
+            entry["path"].decode().removeprefix(f"{folder}/")
+            for entry in connection.entries(GLOB, path=folder, pattern=pattern)
+        ]
         assert len(paths) == len(set(paths)), paths
         return set(paths)
 
@@ -218,13 +221,21 @@ def test_watching(shared: Path, connection: Connection, folder: str) -> None:
     connection.ask(MKDIR, path=f"{folder}/sub")
     with Connection(shared) as watcher:
         assert watcher.ask(WATCH, path=folder, recursive=1) == {}
-        connection.sh(f"cd {folder}; echo x > sub/f; mkdir late; sleep 0.1; echo y > late/g; rm sub/f; mv late/g late/h")
+        connection.sh(
+            f"cd {folder}; echo x > sub/f; mkdir late; sleep 0.1; echo y > late/g; rm sub/f; mv late/g late/h"
+        )
         seen = set()
         while (f"{folder}/late/h".encode(), b"moved-to") not in seen:
             kind, event = watcher.answer()
             assert kind == EVENT
             seen.add((event["path"], event["event"]))
-    expected = {("sub/f", "create"), ("sub/f", "written"), ("late", "create"), ("late/g", "written"), ("sub/f", "delete")}
+    expected = {
+        ("sub/f", "create"),
+        ("sub/f", "written"),
+        ("late", "create"),
+        ("late/g", "written"),
+        ("sub/f", "delete"),
+    }
     assert {(f"{folder}/{path}".encode(), kind.encode()) for path, kind in expected} <= seen
 
 
@@ -266,7 +277,12 @@ def test_trees_as_tar_both_ways(connection: Connection, folder: str) -> None:
         target = f"{folder}/target{form}"
         connection.send(TAR_IN, path=target)
         connection.stream(buffer.getvalue(), chunk=100_001)
-        assert connection.sh(f"cd {folder} && rm src/pipe -f && rm {target}/hard && diff -r src {target}; stat -c %a {target}/none")["stdout"] == b"755\n"
+        assert (
+            connection.sh(
+                f"cd {folder} && rm src/pipe -f && rm {target}/hard && diff -r src {target}; stat -c %a {target}/none"
+            )["stdout"]
+            == b"755\n"
+        )
 
 
 @pytest.mark.parametrize("name", ["../out", "a/../../out", "/..//out", "through/out"])

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from buildsteps.box import SOURCES
+
 from tests.box.client import (
     ACK,
     ATTACH,
@@ -44,9 +44,21 @@ from tests.box.client import (
 from tests.box.places import spec, wait_for
 
 SECONDS = int(os.environ.get("GLOVEPORT_FUZZ_SECONDS", "20"))
-FLAGS = ("-std=gnu11", "-g", "-O1", "-D_GNU_SOURCE", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Wno-unknown-pragmas")
+FLAGS = (
+    "-std=gnu11",
+    "-g",
+    "-O1",
+    "-D_GNU_SOURCE",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-Wno-unknown-pragmas",
+)
 PARSERS = ("wire.c", "spec.c", "tarhead.c", "submounts.c", "output.c")
-OPTIONS = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99", "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99"}
+OPTIONS = {
+    **os.environ,
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
+    "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
+}
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +85,9 @@ def test_parsers_survive_mutations(compiler: str, tmp_path: Path) -> None:
     sources = [SOURCES / "fuzz/fuzz.c", *(SOURCES / name for name in PARSERS), tmp_path / "format.o"]
     compile_with(compiler, *sources, "-o", tmp_path / "fuzz")
     seed = random.randrange(1 << 40)
-    done = subprocess.run([tmp_path / "fuzz", str(SECONDS), str(seed)], capture_output=True, text=True, env=OPTIONS, check=False)
+    done = subprocess.run(
+        [tmp_path / "fuzz", str(SECONDS), str(seed)], capture_output=True, text=True, env=OPTIONS, check=False
+    )
     assert done.returncode == 0, (seed, done.stderr[-4000:])
     assert int(done.stdout) >= 2000
 
@@ -87,7 +101,9 @@ def test_a_fuzzer_that_finds(compiler: str, tmp_path: Path) -> None:
     ours = ("-Dvsnprintf=our_vsnprintf", "-Dsnprintf=our_snprintf")
     compile_with(compiler, *ours, "-c", SOURCES / "format.c", "-o", tmp_path / "format.o")
     rest = [SOURCES / name for name in PARSERS if name != "wire.c"]
-    compile_with(compiler, SOURCES / "fuzz/fuzz.c", tmp_path / "wire.c", *rest, tmp_path / "format.o", "-o", tmp_path / "fuzz")
+    compile_with(
+        compiler, SOURCES / "fuzz/fuzz.c", tmp_path / "wire.c", *rest, tmp_path / "format.o", "-o", tmp_path / "fuzz"
+    )
     done = subprocess.run([tmp_path / "fuzz", "5", "1"], capture_output=True, text=True, env=OPTIONS, check=False)
     assert done.returncode != 0
 
@@ -134,18 +150,61 @@ def test_an_agent_does_its_work(agent: Path, tmp_path: Path) -> None:
 
 
 # Nothing that could harm where the test runs: paths are of a folder that does not exist, commands do nothing.
-KINDS = (EXEC, ATTACH, INPUT, SIGNAL, RESIZE, LIST, FORGET, ACK, READ, STAT, LISTDIR, GLOB, REALPATH, TAR_OUT, HELLO, STATS, DIAL, WRITE, MKDIR)
+KINDS = (
+    EXEC,
+    ATTACH,
+    INPUT,
+    SIGNAL,
+    RESIZE,
+    LIST,
+    FORGET,
+    ACK,
+    READ,
+    STAT,
+    LISTDIR,
+    GLOB,
+    REALPATH,
+    TAR_OUT,
+    HELLO,
+    STATS,
+    DIAL,
+    WRITE,
+    MKDIR,
+)
 
 
 def some_fields(chance: random.Random) -> dict[str, object]:
     numbers = (0, 1, -1, 255, 65536, 1 << 31, 1 << 62, -(1 << 63))
     texts = (b"/nowhere/x", b"", b"/", b"x" * 5000, b"/nowhere/../nowhere", b"\xff" * 300, b"nofile:1", b"A=b", b"a\0b")
     fields: dict[str, object] = {}
-    for name in chance.sample(["offset", "length", "depth", "follow", "pty", "rows", "keep_bytes", "timeout_ms", "stdin", "output_limit", "eof", "id", "out_offset", "port"], 4):
+    for name in chance.sample(
+        [
+            "offset",
+            "length",
+            "depth",
+            "follow",
+            "pty",
+            "rows",
+            "keep_bytes",
+            "timeout_ms",
+            "stdin",
+            "output_limit",
+            "eof",
+            "id",
+            "out_offset",
+            "port",
+        ],
+        4,
+    ):
         fields[name] = chance.choice([*numbers, chance.choice(texts)])
     for name in chance.sample(["cwd", "env", "rlimit", "label", "data", "pattern", "user", "to"], 3):
         fields[name] = chance.choice(texts)
-    return {**fields, "path": b"/nowhere/" + chance.choice(texts)[:4000].replace(b"..", b""), "argv": [b"true"], "signo": 0}
+    return {
+        **fields,
+        "path": b"/nowhere/" + chance.choice(texts)[:4000].replace(b"..", b""),
+        "argv": [b"true"],
+        "signo": 0,
+    }
 
 
 def test_an_agent_survives_nonsense(agent: Path) -> None:

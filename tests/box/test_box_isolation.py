@@ -27,7 +27,10 @@ DENIED = {  # a syscall by Python's ctypes: number on x86_64, arguments
     "ioctl(TIOCSTI with high bits)": (16, 0, 0xFFFFFFFF00005412, 0),
     "clone(CLONE_NEWUSER)": (56, 0x10000000 | 17, 0, 0, 0, 0),
 }
-CALL = "import ctypes,sys; l=ctypes.CDLL(None,use_errno=True); r=l.syscall(*map(ctypes.c_long,map(int,sys.argv[1:]))); print(r,ctypes.get_errno())"
+CALL = (
+    "import ctypes,sys; l=ctypes.CDLL(None,use_errno=True); "
+    "r=l.syscall(*map(ctypes.c_long,map(int,sys.argv[1:]))); print(r,ctypes.get_errno())"
+)
 
 
 def python(connection: Connection, *arguments: str, **fields: object) -> str:
@@ -37,7 +40,10 @@ def python(connection: Connection, *arguments: str, **fields: object) -> str:
 
 
 def test_the_root_has_nothing_of_the_host_beside_or_over_it(connection: Connection, shared: Path) -> None:
-    assert connection.sh("ls -di / /.. /../..")["stdout"].split()[::2] == [connection.sh("ls -di /")["stdout"].split()[0]] * 3
+    assert (
+        connection.sh("ls -di / /.. /../..")["stdout"].split()[::2]
+        == [connection.sh("ls -di /")["stdout"].split()[0]] * 3
+    )
     assert connection.sh("ls /../home")["stdout"] == b"user\n"
     mounts = connection.sh("cat /proc/self/mountinfo")["stdout"].decode().splitlines()
     places = [line.split()[4] for line in mounts]
@@ -68,14 +74,23 @@ def test_what_is_mounted_below_a_bound_directory_stays_outside(place: Place) -> 
     base = place.root / f"bound{place.uid}"
     (base / "tree").mkdir(parents=True)
     folder = place.directory(bind_ro=["/usr:/usr", f"{base}/tree:/opt/tree"])
-    command = [*("unshare", "-m", "sh", "-c", MOUNTS, "sh", str(base)), *place.prefix, str(place.program), "run", str(folder)]
+    command = [
+        *("unshare", "-m", "sh", "-c", MOUNTS, "sh", str(base)),
+        *place.prefix,
+        str(place.program),
+        "run",
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     try:
         with Connection(folder) as client:
             assert client.sh("cat /opt/tree/file")["stdout"] == b"visible\n"  # the control: the tree itself is there
             assert client.sh("ls -A /opt/tree/folder")["stdout"] == b""
-            assert client.sh("cat '/opt/tree/one file' /opt/tree/folder/secret /opt/tree/folder/deep/secret")["stdout"] == b""
+            assert (
+                client.sh("cat '/opt/tree/one file' /opt/tree/folder/secret /opt/tree/folder/deep/secret")["stdout"]
+                == b""
+            )
             assert client.sh("umount -l /opt/tree/folder || umount /opt/tree/folder")["exit_code"] != 0
     finally:
         end(folder)
@@ -96,13 +111,23 @@ def test_ways_out_of_a_root_directory(connection: Connection, place: Place) -> N
 
 def test_descriptors_and_roots_of_other_processes_lead_nowhere(connection: Connection, place: Place) -> None:
     for user in [{}] if place.uid else [{}, {"user": "root"}]:
-        for path in ("/proc/1/root/", "/proc/1/cwd/", "/proc/1/fd/0", "/proc/1/fd/3", "/proc/1/fd/4", "/proc/1/map_files", "/proc/1/task/1/fd/3"):
+        for path in (
+            "/proc/1/root/",
+            "/proc/1/cwd/",
+            "/proc/1/fd/0",
+            "/proc/1/fd/3",
+            "/proc/1/fd/4",
+            "/proc/1/map_files",
+            "/proc/1/task/1/fd/3",
+        ):
             assert connection.run("ls", path, **user)["exit_code"] != 0, path
         assert connection.sh("ls /proc/$$/root/home", **user)["stdout"] == b"user\n"  # the control: one's own
         taken = "import ctypes,os; l=ctypes.CDLL(None,use_errno=True); f=os.pidfd_open(1); print(l.syscall(438,f,3,0), ctypes.get_errno())"
         assert python(connection, taken, **user) == "-1 1"  # pidfd_getfd
         write = "import ctypes\nl=ctypes.CDLL(None,use_errno=True)\nb=ctypes.create_string_buffer(8)\n"
-        write += "v=(ctypes.c_void_p*2)(ctypes.addressof(b),8); print(l.process_vm_readv(1,v,1,v,1,0), ctypes.get_errno())"
+        write += (
+            "v=(ctypes.c_void_p*2)(ctypes.addressof(b),8); print(l.process_vm_readv(1,v,1,v,1,0), ctypes.get_errno())"
+        )
         assert python(connection, write, **user) == "-1 1"
     pids = connection.sh("ls -d /proc/[0-9]* | wc -l")["stdout"]
     assert int(pids) < 10  # processes of the host are not among them
@@ -136,7 +161,8 @@ def test_address_families(connection: Connection) -> None:
 
 def test_the_network_is_only_its_own_loopback(connection: Connection) -> None:
     assert connection.sh("cat /proc/net/dev | tail -n +3 | cut -d: -f1")["stdout"].split() == [b"lo"]
-    tried = "import socket\ns=socket.socket(); s.settimeout(2)\ntry: s.connect(('192.0.2.1',80)); print('in')\nexcept OSError as e: print(e.errno)"
+    tried = "import socket\ns=socket.socket(); s.settimeout(2)\ntry: s.connect(('192.0.2.1',80)); print('in')\n"
+    tried += "except OSError as e: print(e.errno)"
     assert python(connection, tried) == "101"
     own = "import socket; s=socket.create_server(('127.0.0.1',0)); c=socket.create_connection(s.getsockname()); print('ok')"
     assert python(connection, own) == "ok"
@@ -144,17 +170,33 @@ def test_the_network_is_only_its_own_loopback(connection: Connection) -> None:
 
 def test_proc_shows_little_and_takes_nothing(connection: Connection, place: Place) -> None:
     for user in [{}] if place.uid else [{}, {"user": "root"}]:
-        assert connection.sh("cat /proc/kcore /proc/timer_list /proc/keys /proc/kallsyms /proc/interrupts 2>/dev/null", **user)["stdout"] == b""
+        assert (
+            connection.sh(
+                "cat /proc/kcore /proc/timer_list /proc/keys /proc/kallsyms /proc/interrupts 2>/dev/null", **user
+            )["stdout"]
+            == b""
+        )
         assert connection.sh("ls /proc/acpi /proc/scsi 2>/dev/null | grep -v :; true", **user)["stdout"].strip() == b""
-        refused = connection.sh("echo 1 > /proc/sys/kernel/randomize_va_space; echo h > /proc/sysrq-trigger; echo x > /proc/sys/kernel/hostname", **user)
-        assert refused["stderr"].count(b"nonexistent") + refused["stderr"].count(b"ermission denied") + refused["stderr"].count(b"Read-only") >= 2
+        refused = connection.sh(
+            "echo 1 > /proc/sys/kernel/randomize_va_space; echo h > /proc/sysrq-trigger; echo x > /proc/sys/kernel/hostname",
+            **user,
+        )
+        assert (
+            refused["stderr"].count(b"nonexistent")
+            + refused["stderr"].count(b"ermission denied")
+            + refused["stderr"].count(b"Read-only")
+            >= 2
+        )
         assert connection.run("hostname", **user)["stdout"] == b"sandbox\n"
     assert connection.sh("cat /proc/sys/kernel/pid_max")["exit_code"] == 0
 
 
 def test_the_first_process_cannot_be_read_or_stopped(connection: Connection, place: Place) -> None:
     for user in [{}] if place.uid else [{}, {"user": "root"}]:
-        assert connection.sh("cat /proc/1/environ /proc/1/maps || ls /proc/1/fd || cat /proc/1/mem", **user)["exit_code"] != 0
+        assert (
+            connection.sh("cat /proc/1/environ /proc/1/maps || ls /proc/1/fd || cat /proc/1/mem", **user)["exit_code"]
+            != 0
+        )
         connection.sh("kill -9 1; kill -STOP 1; kill -TERM 1", **user)
         traced = "import ctypes; l=ctypes.CDLL(None,use_errno=True); print(l.ptrace(16,1,0,0), ctypes.get_errno())"
         assert python(connection, traced, **user) == "-1 1"
@@ -168,7 +210,11 @@ def test_root_of_the_box_is_weak(connection: Connection, place: Place) -> None:
         pytest.skip("an ordinary user has one id to give")
     status = connection.sh("grep Cap /proc/self/status", user="root")["stdout"].decode()
     assert {line.split()[0]: int(line.split()[1], 16) for line in status.splitlines()} == {
-        **{"CapInh:": 0, "CapPrm:": 0x404FB, "CapEff:": 0x404FB, "CapBnd:": 0x404FB, "CapAmb:": 0}
+        "CapInh:": 0,
+        "CapPrm:": 0x404FB,
+        "CapEff:": 0x404FB,
+        "CapBnd:": 0x404FB,
+        "CapAmb:": 0,
     }
     assert connection.sh("mknod /tmp/n c 1 3", user="root")["exit_code"] != 0
     assert connection.sh("chown 5:5 /usr/local/bin && chown 0:0 /usr/local/bin", user="root")["exit_code"] == 0
@@ -193,7 +239,10 @@ def test_the_box_of_root_is_nobody_outside(place: Place, shared: Path) -> None:
 def test_memory_file_systems_have_caps(connection: Connection) -> None:
     assert connection.sh("head -c 80000000 /dev/zero > /dev/shm/x")["exit_code"] != 0
     assert connection.sh("rm /dev/shm/x; head -c 30000000 /dev/zero > /dev/shm/x && rm /dev/shm/x")["exit_code"] == 0
-    assert b"No space" in connection.sh("mkdir /dev/shm/d; cd /dev/shm/d; seq 9000 | xargs touch; cd ..; rm -r d")["stderr"]
+    assert (
+        b"No space"
+        in connection.sh("mkdir /dev/shm/d; cd /dev/shm/d; seq 9000 | xargs touch; cd ..; rm -r d")["stderr"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +283,11 @@ def test_a_box_runs_once(place: Place, shared: Path) -> None:
 
 
 def test_root_never_gives_its_own_id(place: Place) -> None:
-    folder = place.directory(map_uid=0, uid_base=None, uid_count=None) if place.uid == 0 else place.directory(uid_base=5, uid_count=65536)
+    folder = (
+        place.directory(map_uid=0, uid_base=None, uid_count=None)
+        if place.uid == 0
+        else place.directory(uid_base=5, uid_count=65536)
+    )
     done = place.start(folder)
     assert done.returncode == 1 and "stage=refused" in done.stderr
 

@@ -19,17 +19,32 @@ def push(folder: Path, **fields: object) -> dict[str, object]:
 
 def test_the_layer_is_frozen_and_the_parent_goes_on(place: Place) -> None:
     with place.box() as folder, Connection(folder) as client:
-        client.sh("echo tool > /usr/local/bin/tool && chmod 666 /usr/local/bin/tool", **({} if place.uid else {"user": "root"}))
+        client.sh(
+            "echo tool > /usr/local/bin/tool && chmod 666 /usr/local/bin/tool",
+            **({} if place.uid else {"user": "root"}),
+        )
         client.sh("echo one > /workspace/file; mkdir /workspace/d; echo x > /workspace/d/x")
         client.sh("echo m > /dev/shm/kept; echo r > /tmp/t")
         answer = push(folder)
         assert answer["lower"] == b"upper" and answer["upper"] == b"upper.1"
         assert state(folder)["state"] == "running"
         with Connection(folder) as client:
-            done = client.sh("cat /workspace/file /usr/local/bin/tool /dev/shm/kept /tmp/t; echo two > /workspace/file; rm -r /workspace/d")
+            done = client.sh(
+                "cat /workspace/file /usr/local/bin/tool /dev/shm/kept /tmp/t; echo two > /workspace/file; rm -r /workspace/d"
+            )
             assert done["stdout"] == b"one\ntool\nm\nr\n", done
-            assert client.sh("echo more > /usr/local/bin/tool; mkdir /workspace/d; ls /workspace/d; cat /workspace/file")["stdout"] == b"two\n"
-            assert client.sh("echo $$ > /dev/null; ls /proc/self/exe /dev/pts /run; mount | wc -l; ls -di / /..; ls /usr/bin/env")["exit_code"] == 0
+            assert (
+                client.sh("echo more > /usr/local/bin/tool; mkdir /workspace/d; ls /workspace/d; cat /workspace/file")[
+                    "stdout"
+                ]
+                == b"two\n"
+            )
+            assert (
+                client.sh(
+                    "echo $$ > /dev/null; ls /proc/self/exe /dev/pts /run; mount | wc -l; ls -di / /..; ls /usr/bin/env"
+                )["exit_code"]
+                == 0
+            )
             above = client.sh("ls -di / /..")["stdout"].split()
             assert above[0] == above[2]
             assert client.run("tty", pty=1)["stdout"].startswith(b"/dev/pts/")
@@ -57,7 +72,12 @@ def test_twenty_layers_with_removed_and_replaced_things(place: Place) -> None:
                 assert done["exit_code"] == 0, (n, done)
             push(folder)
             with Connection(folder) as client:
-                assert client.sh(f"cat /workspace/link; ls /workspace/dir; rm /workspace/gone{n}; rm -r /workspace/dir")["stdout"] == f"{n}\nold{n}\n".encode()
+                assert (
+                    client.sh(f"cat /workspace/link; ls /workspace/dir; rm /workspace/gone{n}; rm -r /workspace/dir")[
+                        "stdout"
+                    ]
+                    == f"{n}\nold{n}\n".encode()
+                )
         with Connection(folder) as client:
             assert client.sh("cat /workspace/all* | sort -n | tail -1; ls /workspace | wc -l")["stdout"] == b"19\n21\n"
         send_signal(state(folder)["supervisor"])  # the next one knows of the layers
@@ -87,7 +107,8 @@ def test_layers_may_be_moved_away(place: Place) -> None:
         "cd /workspace; sleep 1000",
         "cd /; exec sleep 1000 > /workspace/log",
         "cd /; exec sleep 1000 < /workspace",
-        "cd /; exec python3 -c \"import mmap,time; f=open('/workspace/m','w+b'); f.truncate(4096); m=mmap.mmap(f.fileno(),4096); f.close(); time.sleep(99)\"",
+        "cd /; exec python3 -c \"import mmap,time; f=open('/workspace/m','w+b'); f.truncate(9); "
+        'm=mmap.mmap(f.fileno(),9); f.close(); time.sleep(99)"',
     ],
 )
 def test_processes_that_hold_files_are_in_the_way(place: Place, holds: str) -> None:
@@ -107,7 +128,11 @@ def test_processes_that_hold_files_are_in_the_way(place: Place, holds: str) -> N
 
 def test_processes_that_hold_none_go_on(place: Place) -> None:
     with place.box() as folder, Connection(folder) as client:
-        job = client.ask(EXEC, shell="cd /; exec 9< /etc/passwd; while ! test -e /dev/shm/go; do sleep 0.02; done; echo new > /workspace/late", cwd="/")["id"]
+        job = client.ask(
+            EXEC,
+            shell="cd /; exec 9< /etc/passwd; while ! test -e /dev/shm/go; do sleep 0.02; done; echo new > /workspace/late",
+            cwd="/",
+        )["id"]
         push(folder)
         with Connection(folder) as client:
             client.sh("touch /dev/shm/go")

@@ -84,7 +84,12 @@ def attached(place: Place, gateway: Gateway) -> Iterator[Path]:
         yield folder
 
 
-ASK = "import socket\ns=socket.socket(); s.settimeout(20)\ntry: s.connect(('192.0.2.9',80)); print(s.recv(9))\nexcept OSError as e: print(e.errno)"
+ASK = """
+import socket
+s = socket.socket(); s.settimeout(20)
+try: s.connect(('192.0.2.9',80)); print(s.recv(9))
+except OSError as e: print(e.errno)
+"""
 
 
 def test_a_connection_ends_at_the_gateway(attached: Path, gateway: Gateway) -> None:
@@ -139,7 +144,9 @@ def test_it_attaches_again(attached: Path, gateway: Gateway) -> None:
 
 def test_a_gateway_is_started_when_there_is_none(place: Place) -> None:
     path, marker = place.root / f"none{place.uid}.sock", place.root / f"started{place.uid}"
-    command = "import os,sys; open(sys.argv[1],'a').write('%d %s\\n' % (os.getpid(), sorted(os.listdir('/proc/self/fd'))))"
+    command = (
+        "import os,sys; open(sys.argv[1],'a').write('%d %s\\n' % (os.getpid(), sorted(os.listdir('/proc/self/fd'))))"
+    )
     keys = {"gateway_argv": [sys.executable, "-S", "-E", "-c", command, str(marker)]} if place.uid == 0 else {}
     keys = keys or {"gateway_argv": ["/bin/sh", "-c", 'echo $$ $(ls /proc/self/fd) >> "$1"', "sh", str(marker)]}
     folder = place.directory(network="gateway", gateway_socket=str(path), **keys)
