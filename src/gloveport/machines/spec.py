@@ -119,6 +119,8 @@ class BoxSpec:
             pairs += [("uid_base", UID_BASE), ("uid_count", UID_COUNT)]
         else:
             pairs += [("map_uid", user)]
+            if self.root:  # which has no other ids: what gives files away or becomes another is told that it did
+                pairs += [("fake_owners", 1)]
         home = "/root" if self.root else "/home/user"
         name = "root" if self.root else "user"
         env = {
