@@ -21,7 +21,7 @@ def _marks(page):
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
-def test_examples(page):
+def test_examples(page, tmp_path, monkeypatch):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
     if page.name in ("pydantic-ai.md", "run-typescript.md"):
         pytest.importorskip("pydantic_ai")
@@ -33,14 +33,25 @@ def test_examples(page):
         from gloveport.engines.checker.install import install
 
         install()
+    monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path / "state"))  # of machines
     names = {"__name__": "example"}
     loop = asyncio.new_event_loop()  # for `run_sync`, which otherwise leaves one open
     asyncio.set_event_loop(loop)
     try:
         _run_blocks(page, names)
+        _end_gateway(tmp_path / "state")
     finally:
         loop.close()
         asyncio.set_event_loop(None)
+
+
+def _end_gateway(state):
+    """That of machines, which would stay for a minute."""
+    from gloveport.egress.gateway.boxes.commands import Command
+    from gloveport.egress.gateway.launching import DaemonClient
+
+    if state.exists():
+        DaemonClient(str(state)).ask(Command("end"))
 
 
 def _run_blocks(page, names):
