@@ -11,8 +11,8 @@ import pytest
 
 from gloveport import Sandbox
 from gloveport.errors import (
-    SandboxImageError,
     SandboxError,
+    SandboxImageError,
     SnapshotNotFoundError,
     TemplateNotFoundError,
     ValidationError,

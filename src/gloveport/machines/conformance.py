@@ -49,11 +49,14 @@ class Machine:
         if self.seen.condition not in ("running", "paused"):
             raise SandboxError("the machine is gone")
 
+    closed = lost
+
     def silent(self, waited: float, *, heard: bool, overdue: bool) -> bool:
         """As the watcher of its connections."""
         del heard
         self.lost()
-        assert not overdue and waited < 60, "the machine does not answer"
+        assert not overdue, "the machine does not answer"
+        assert waited < _PATIENCE * 3, "the machine does not answer"
         return self.seen.condition == "paused"
 
     @property
@@ -63,7 +66,8 @@ class Machine:
 
     def run(self, shell: str, **more: Any) -> CommandResult:
         """A command to its end."""
-        request = ExecRequest(shell=shell, **{"timeout_ms": 20_000, **more})
+        options: dict[str, Any] = {"timeout_ms": 20_000, **more}
+        request = ExecRequest(shell=shell, **options)
         return self._channel.run(lambda: Follower(limit=1 << 20).run(request))
 
     def start(self, shell: str) -> int:
@@ -96,17 +100,9 @@ class DriverSuite:
         folder = root / "boxes" / f"suite-{secrets.token_hex(6)}"
         folder.mkdir(mode=0o700, parents=True)
         limits = Limits(memory_mb=256, pids=64, disk_mb=256)
-        spec = BoxSpec(
-            **{
-                "id": folder.name,
-                "hostname": "suite",
-                "image": image,
-                "limits": limits,
-                "env": {},
-                "root": False,
-                **more,
-            }
-        )
+        options: dict[str, Any] = {"hostname": "suite", "image": image, "limits": limits, "env": {}, "root": False}
+        options |= {"id": folder.name, **more}
+        spec = BoxSpec(**options)
         machine = Machine(driver, folder)
         try:
             driver.start(folder, driver.prepare(folder, spec))
@@ -189,8 +185,8 @@ class DriverSuite:
         try:
             with self.machine(driver, root, broken):
                 raise AssertionError("it started without its files")
-        except SandboxError as error:
-            assert str(error)
+        except SandboxError:
+            pass
         assert list((root / "boxes").iterdir()) == []
 
     def test_limits_that_it_claims(self, driver: Driver, root: Path, image: Image) -> None:

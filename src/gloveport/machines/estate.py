@@ -386,8 +386,11 @@ def _make_upper(folder: Path) -> None:
 _GATEWAY_SOCKET: Final = "gateway.sock"
 
 
-def _gateway(root: Path) -> Sequence[str]:
+def _no_gateway(_: Path) -> Sequence[str]:
     raise SandboxError("nobody said how the gateway of machines' networks is started (`use_gateway`)")
+
+
+_gateway: Callable[[Path], Sequence[str]] = _no_gateway
 
 
 def use_gateway(command: Callable[[Path], Sequence[str]]) -> None:

@@ -61,7 +61,8 @@ class Limits:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < low):
                 raise ValidationError(f"`{name}` must be a whole number of at least {low}, or None, not {value!r}")
-        if self.cpus is not None and not (isinstance(self.cpus, (int, float)) and 0.01 <= self.cpus <= 1024):
+        known = isinstance(self.cpus, (int, float)) and not isinstance(self.cpus, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self.cpus is not None and not (known and 0.01 <= self.cpus <= 1024):
             raise ValidationError(f"`cpus` must be a number between 0.01 and 1024, or None, not {self.cpus!r}")
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...errors import CapabilityError, SandboxNotFoundError, ValidationError
 from ...machines import copies
@@ -124,7 +124,7 @@ def _gives(has: Capabilities, name: str, value: Any) -> bool:
             raise ValidationError(
                 f"`require` has {name!r}, which is no capability", hint="see `gloveport.Capabilities`"
             )
-        data = data[part]  # pyright: ignore[reportUnknownVariableType]
+        data = cast("Mapping[str, Any]", data)[part]
     if value is True:
         return data is True or (isinstance(data, str) and data not in ("none", ""))
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -205,6 +205,7 @@ class AsyncSandbox:
 
     async def kill(self) -> bool:
         """Delete it with its files. Gives whether it was there. It is done even when this is cancelled."""
+        killed = False
         with anyio.CancelScope(shield=True):
             killed = await run_sync(base.kill, self.id)
         self._box.end("killed")

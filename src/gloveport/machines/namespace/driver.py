@@ -14,7 +14,7 @@ import struct
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...errors import CapabilityError, SandboxError, UnreachableError
 from ..channel import Channel, connect
@@ -106,6 +106,7 @@ class NamespaceDriver:
         fresh.write_bytes(spec.encode())
         fresh.replace(path)
         (folder / "state").unlink(missing_ok=True)  # of an earlier life
+        said: str | None = None
         for _ in range(_ATTEMPTS):
             said = self._run(folder)
             if said is None:
@@ -221,7 +222,7 @@ def _kill_holder(folder: Path) -> None:
 
 
 def _refusal(said: str) -> SandboxError:
-    words: dict[str, Any] = dict(part.partition("=")[::2] for part in said.split(" ") if "=" in part)
+    words = {part.partition("=")[0]: part.partition("=")[2] for part in said.split(" ") if "=" in part}
     stage, message = words.get("stage", "?"), said.partition("message=")[2] or said
     if stage in ("namespaces", "ids", "private-mounts", "overlay", "seccomp"):
         return CapabilityError(

@@ -47,8 +47,9 @@ def probe(driver: NamespaceDriver, root: Path) -> Capabilities:
         key = _key()
         kept = json.loads((root / _FILE).read_text("utf-8"))
         if kept["key"] == key:
-            found = kept["capabilities"]
-            return Capabilities(**{**found, "limits": LimitKinds(**found["limits"])})
+            found: dict[str, Any] = kept["capabilities"]
+            found["limits"] = LimitKinds(**found["limits"])
+            return Capabilities(**found)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     except GloveportError as error:
