@@ -125,6 +125,7 @@ static void dispatch(struct source *source, uint32_t events) {
     case S_ERR: process_readable(source->owner, source); return;
     case S_IN: process_writable(source->owner); return;
     case S_DIAL: dial_ready(source->owner, false); return;
+    case S_WAKE: standalone_tick(); return;
     }
 }
 
@@ -157,29 +158,4 @@ int agent_run(const struct agent_setup *setup) {
         connections_sweep();
         processes_sweep();
     }
-}
-
-int agent_main(int argc, char **argv) {
-    static char text[SPEC_MAX];
-    static struct spec spec;
-    static struct activity activity;
-    char wrong[128];
-    if (argc != 2) return 2;
-    ssize_t size = read_file(AT_FDCWD, argv[0], text, sizeof text);
-    if (size < 0 || !spec_parse(text, (size_t)size, &spec, wrong, sizeof wrong)) {
-        note("agent: %s", size < 0 ? strerror(errno) : wrong);
-        return 1;
-    }
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(argv[1]) >= sizeof address.sun_path) return 2;
-    strcpy(address.sun_path, argv[1]);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    unlink(argv[1]);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 128)) {
-        note("agent: %s: %s", argv[1], strerror(errno));
-        return 1;
-    }
-    prctl(PR_SET_DUMPABLE, 0);
-    struct agent_setup setup = {-1, fd, &spec, NULL, &activity, -1};
-    return agent_run(&setup);
 }

@@ -26,7 +26,7 @@ struct agent_setup {
     int oom;                   /* -1: nobody counts kills for memory */
 };
 
-enum source_kind { S_HANDOFF, S_LISTEN, S_SIGNALS, S_TIMER, S_CONNECTION, S_OUT, S_ERR, S_IN, S_DIAL };
+enum source_kind { S_HANDOFF, S_LISTEN, S_SIGNALS, S_TIMER, S_CONNECTION, S_OUT, S_ERR, S_IN, S_DIAL, S_WAKE };
 
 struct source {
     enum source_kind kind;
@@ -79,7 +79,11 @@ struct agent {
 
 extern struct agent agent;
 
+/* standalone.c: the agent without a supervisor, below another driver. */
 int agent_main(int argc, char **argv);
+/* Before all of this machine is written down: nothing is left of the world outside. False: an operation on files is under way. */
+bool standalone_sleep(struct connection *asked);
+void standalone_tick(void);
 int agent_run(const struct agent_setup *setup);
 /* CLOCK_BOOTTIME without the time that this box was frozen. */
 int64_t active_ms(void);

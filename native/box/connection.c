@@ -165,7 +165,10 @@ static void of_the_driver(struct connection *c, uint8_t kind, const struct field
         connection_error(c, EPERM, "only the supervisor of this box may", "supervisor");
         return;
     }
-    if (kind == K_QUIESCE) connections_quiesce(c);
+    if (kind == K_QUIESCE) {
+        if (!standalone_sleep(c)) connection_error(c, EBUSY, "an operation on files is under way", "busy");
+        return;
+    }
     if (kind == K_RESUMED) agent.frozen_more_ms += wire_number(fields, T_FROZEN_MS, 0);
     if (kind == K_RESUMED) process_timers(active_ms());
     if (kind == K_RESEED && seed && (fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC)) >= 0) { /* random(4): mixed in, not counted */
@@ -295,7 +298,7 @@ void connection_go_on(struct connection *c) {
     }
     c->parsing = false;
     if (c->closing) return;
-    memmove(c->in, c->in + at, c->in_size - at);
+    if (at) memmove(c->in, c->in + at, c->in_size - at);
     c->in_size -= at;
     if (!c->in_size && c->in_room > IDLE_SOCKET_BYTES) {
         free(c->in);

@@ -226,7 +226,7 @@ void process_writable(struct process *p) {
         }
         at += (size_t)n;
     }
-    memmove(p->in, p->in + at, p->in_size - at);
+    if (at) memmove(p->in, p->in + at, p->in_size - at);
     p->in_size -= at;
     if (!p->in_size) {
         free(p->in);

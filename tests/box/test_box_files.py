@@ -304,9 +304,9 @@ def test_an_absolute_name_stays_below_and_broken_archives_are_refused(connection
 
 
 def test_a_hundred_thousand_files(connection: Connection, folder: str) -> None:
+    connection.socket.settimeout(120)
     made = connection.sh(f"cd {folder}; mkdir m; cd m; seq 1 100000 | xargs touch; ls | wc -l", timeout_ms=120000)
     assert made["stdout"].strip() == b"100000", made
-    connection.socket.settimeout(120)
     assert len(connection.entries(LISTDIR, path=f"{folder}/m")) == 100000
     connection.ask(REMOVE, path=f"{folder}/m", recursive=1)
     fails(connection, STAT, errno.ENOENT, path=f"{folder}/m")

@@ -54,6 +54,10 @@ class Ask(enum.IntEnum):
     SYMLINK = 0x1F
     HELLO = 0x20
     STATS = 0x21
+    QUIESCE = 0x22
+    """To the agent below a driver: nothing is left that leads out of the machine, until a file says so."""
+    RESUMED = 0x23
+    RESEED = 0x24
     DIAL = 0x25
     END = 0x2E
     DATA = 0x2F

@@ -70,7 +70,7 @@ def _configured(estate: Estate, image: Image) -> str:
         },
         timeout=None,
         idle=None,
-        auto_delete=0.0,
+        auto_delete=60.0,  # not 0: that deletes it when it is frozen to be copied
         auto_resume=True,
     )
     box = Box(estate, estate.create(record))
