@@ -22,7 +22,7 @@ from ..machines.exec import ExecRequest, Follower
 from ..machines.images.host import host_image
 from ..machines.namespace.driver import NamespaceDriver, Supervised
 from ..machines.spec import BoxSpec, Limits
-from ..policy import NetworkRules
+from ..policy import NetworkRule, NetworkRules
 from .box_gateway import HOST
 from .report import Row, median_of
 
@@ -83,7 +83,7 @@ class _Place:
     def start(self, number: int, port: int) -> None:
         folder = self._folder(number)
         folder.mkdir(mode=0o700)
-        rules = NetworkRules(allow=(f"http://{HOST}:{port}",), private=("127.0.0.0/8",))
+        rules = NetworkRules(allow=(NetworkRule.parse(f"http://{HOST}:{port}"),), private=("127.0.0.0/8",))
         SandboxNetwork(str(self._root), folder.name).prepare(rules)
         spec = BoxSpec(
             id=folder.name,
@@ -101,7 +101,7 @@ class _Place:
 
     def curl(self, number: int, url: str) -> float:
         """Seconds that a download takes, as the program in the machine sees it."""
-        request = ExecRequest(shell=f"exec {' '.join(_TIME)} {url}", timeout_ms=180_000)
+        request = ExecRequest(argv=(*_TIME, url), timeout_ms=180_000)
         done = self._channels[number].run(lambda: Follower(limit=65536).run(request))
         if not done.ok:
             raise RuntimeError(f"the download failed: {done.stderr or done.stdout}")

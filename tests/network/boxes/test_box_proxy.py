@@ -92,7 +92,9 @@ def test_plain_http(proxied):
     ]
 
 
-@pytest.mark.parametrize("target", ["other.test:443", "open.test:9000", "169.254.169.254:80", "127.0.0.1:22", "10.0.0.5:443"])
+@pytest.mark.parametrize(
+    "target", ["other.test:443", "open.test:9000", "169.254.169.254:80", "127.0.0.1:22", "10.0.0.5:443"]
+)
 def test_tunnels_by_the_rules(proxied, target):
     b = proxied(["open.test:443", "open.test:8080"])
     with b.connect() as sock:

@@ -300,7 +300,7 @@ class _Talk:
                 raise HttpFetchError(f"{self._destination.host} ended the connection without an answer")
 
     async def _told(self, event: Any) -> None:
-        data: bytes | None = self._guest.send(event)
+        data: bytes = self._guest.send(event) or b""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if data:
             await self._client.send(data)
 
