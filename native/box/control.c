@@ -130,7 +130,8 @@ static bool push_layer(struct supervisor *s, struct client *client, const struct
     enum layers done = layers_push(box, fields, stage);
     int error = errno;
     if (done == LAYERS_BROKEN) lifecycle_kill(s, "layers");
-    else if (ran && !lifecycle_resume(s, "snapshot")) return reply_error(client, errno, "it could not be thawed", "thaw");
+    else if (!ran) lifecycle_publish(s);
+    else if (!lifecycle_resume(s, "snapshot")) return reply_error(client, errno, "it could not be thawed", "thaw");
     snprintf(text, sizeof text, "%s: %s", stage, done == LAYERS_BUSY ? "processes hold files of the box open" : strerror(error));
     if (done == LAYERS_BUSY) return reply_error(client, EBUSY, text, "busy_files");
     if (done != LAYERS_DONE) return reply_error(client, error, text, "layers");

@@ -9,6 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "layers.h"
 #include "supervisor.h"
 #include "usage.h"
 
@@ -20,14 +21,15 @@ static const char *const NAMES[] = {[RUNNING] = "running", [FREEZING] = "running
 void lifecycle_publish(struct supervisor *s) {
     struct box *box = s->box;
     struct state *state = box->state;
-    char boot[64] = "", line[512];
+    char boot[64] = "", line[512], upper[32];
+    layers_name(upper, "upper", state->layers);
     read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     boot[strcspn(boot, "\n")] = 0;
     int size = snprintf(line, sizeof line,
-                        "state=%s reason=%s boot_id=%s since=%lld wall=%lld pid1=%d supervisor=%d holder=%d restarts=%d\n",
+                        "state=%s reason=%s boot_id=%s since=%lld wall=%lld pid1=%d supervisor=%d holder=%d restarts=%d upper=%s\n",
                         NAMES[state->phase], state->reason[0] ? state->reason : "none", boot, (long long)state->since,
                         (long long)(wall_ms() - (boot_ms() - state->since)), (int)box->pid1, (int)getpid(), (int)box->holder,
-                        (int)state->restarts);
+                        (int)state->restarts, upper);
     int fd = openat(box->dir, "state.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool ok = fd >= 0 && size > 0 && (size_t)size < sizeof line && write_all(fd, line, (size_t)size);
     if (fd >= 0) close(fd);

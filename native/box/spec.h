@@ -15,7 +15,7 @@ struct texts {
 
 struct spec {
     const char *id, *hostname, *cwd, *shell, *gateway_socket, *limits, *network, *upper;
-    struct texts lower, bind_ro, bind_keep, tmpfs, env, cgroup, gateway_argv, on_pause, on_resume;
+    struct texts lower, bind_ro, bind_keep, tmpfs, env, cgroup, gateway_argv;
     int64_t version, uid_base, uid_count, map_uid, uid, gid;
     int64_t memory_max, pids_max, nofile, fsize_max, disk_max, cpu_ms_per_s;
     int64_t pause_after_ms, idle_ms, delete_after_ms, wake, fake_owners;
