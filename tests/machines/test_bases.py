@@ -11,6 +11,7 @@ import pytest
 
 from gloveport import Sandbox
 from gloveport.errors import (
+    CapabilityError,
     SandboxError,
     SandboxImageError,
     SnapshotNotFoundError,
@@ -148,6 +149,11 @@ def test_forks(sandbox):
     finally:
         for fork in forks:
             fork.kill()
+    before = len(Sandbox.list())
+    with pytest.raises(CapabilityError) as error:
+        sandbox.fork(memory=True)
+    assert error.value.missing == ("fork",)
+    assert len(Sandbox.list()) == before
     for wrong in (0, -1, 101, True):
         with pytest.raises(ValidationError):
             sandbox.fork(wrong)

@@ -156,6 +156,30 @@ class DriverSuite:
             eventually(lambda: machine.run("cat /tmp/count").stdout not in ("", before))
             assert machine.commands()[number] == "running"
 
+    def test_it_is_still_for_a_copy(self, driver: Driver, root: Path, image: Image) -> None:
+        with self.machine(driver, root, image) as machine:
+            machine.start("i=0; while :; do i=$((i+1)); echo $i > /workspace/count; done")
+            eventually(lambda: machine.run("cat /workspace/count").stdout)
+            machine.drop()
+            with driver.still(machine.folder):
+                seen = {
+                    (machine.folder / "upper/workspace/count").read_bytes() for _ in range(20) if not time.sleep(0.005)
+                }
+                assert len(seen) == 1
+            before = machine.run("cat /workspace/count").stdout
+            eventually(lambda: machine.run("cat /workspace/count").stdout not in ("", before))
+            machine.drop()
+            try:
+                with driver.still(machine.folder):
+                    raise KeyError
+            except KeyError:
+                pass
+            eventually(lambda: machine.seen.condition == "running")  # what went wrong does not leave it so
+            driver.freeze(machine.folder)
+            with driver.still(machine.folder):
+                pass
+            assert machine.seen.condition == "paused"
+
     def test_it_pauses_itself_in_time(self, driver: Driver, root: Path, image: Image) -> None:
         if driver.probe(root).memory_pause == "none":
             return

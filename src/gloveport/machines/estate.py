@@ -248,13 +248,10 @@ class Estate:
             seen = driver.look(folder)
             if seen.condition == "absent":
                 raise self.gone(id)
-            if seen.condition == "running":
-                driver.freeze(folder)
-            try:
+            if seen.condition == "stopped":
                 return act(record, folder)
-            finally:
-                if seen.condition == "running":
-                    driver.thaw(folder)
+            with driver.still(folder):
+                return act(record, folder)
 
     def _destroy(self, driver: Driver, folder: Path, id: str, reason: str) -> None:  # noqa: A002
         """Leave nothing: processes, then groups, then files, then the entry. In this order it can be begun again after a crash."""

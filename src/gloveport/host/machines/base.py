@@ -193,8 +193,14 @@ def update(found: Estate, id: str, *, network: Network | Unset = UNSET, **change
     return found.update(id, options=options, **checked)
 
 
-def fork(found: Estate, id: str, n: int) -> list[Record]:  # noqa: A002
+def fork(found: Estate, id: str, n: int, *, memory: bool = False) -> list[Record]:  # noqa: A002
     """Copies of a machine, with its network."""
+    if memory and capabilities(found, found.record(id).driver).fork != "memory":
+        raise CapabilityError(
+            "machines of this driver cannot be forked with what is in their memory",
+            missing=("fork",),
+            hint="`fork()` copies files; start what has to run in each copy",
+        )
     if not found.record(id).options["attached"]:
         return copies.fork(found, id, n)
     from .attachments import copied_network

@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -156,6 +157,17 @@ class NamespaceDriver:
     def thaw(self, folder: Path) -> None:
         """The reverse."""
         self._ask(folder, Ask.THAW)
+
+    @contextlib.contextmanager
+    def still(self, folder: Path) -> Generator[None]:
+        """Its supervisor keeps it so for as long as a connection is open."""
+        channel = Channel(folder, "ctl.sock", Supervised(folder))
+        try:
+            channel.run(lambda: simple(encode(Ask.SNAPSHOT_BEGIN)))
+            yield
+            channel.run(lambda: simple(encode(Ask.SNAPSHOT_END)))
+        finally:
+            channel.drop()
 
     def timers(self, folder: Path, **milliseconds: int) -> None:
         """Those of its supervisor."""
