@@ -169,3 +169,17 @@ def test_a_shell_at_a_terminal(shared):
         if pid:
             os.kill(pid, 9)
             os.waitpid(pid, 0)
+
+
+def test_prune_is_told(capsys, sandbox, tmp_path, monkeypatch):
+    from gloveport.machines.estate import estate
+
+    (estate().folder("box-left-behind") / "upper").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["prune"]) == 0
+    assert "removed 1 machines" in capsys.readouterr().out
+    assert not estate().folder("box-left-behind").exists()
+    assert sandbox.commands.run("echo well").stdout == "well\n"
+    monkeypatch.setenv("GLOVEPORT_STATE", str(tmp_path / "none"))
+    assert main(["prune"]) == 0
+    assert not (tmp_path / "none").exists()  # who never had a machine gets no directory for them

@@ -34,6 +34,15 @@ class AgentLine:
         except OSError:
             return False
 
+    @classmethod
+    async def answers(cls, run: Path) -> bool:
+        """Whether it listens."""
+        try:
+            (await cls.open(run)).close()
+        except OSError:
+            return False
+        return True
+
     @staticmethod
     async def open(run: Path) -> socket.socket:
         """A connection. Raises `OSError`, also for a name that is no socket."""

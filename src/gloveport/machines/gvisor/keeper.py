@@ -112,7 +112,7 @@ class Keeper:
     async def _listens(self) -> None:
         """Until the agent has its socket."""
         end = time.monotonic() + _READY_SECONDS
-        while not AgentLine.there(self.run):
+        while not await AgentLine.answers(self.run):
             if self._process is None or self._process.returncode is not None:
                 raise SandboxError(f"runsc ended at once: {_tail(self.folder / 'log')}")
             if time.monotonic() > end:
