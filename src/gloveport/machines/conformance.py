@@ -162,10 +162,9 @@ class DriverSuite:
             eventually(lambda: machine.run("cat /workspace/count").stdout)
             machine.drop()
             with driver.still(machine.folder):
-                seen = {
-                    (machine.folder / "upper/workspace/count").read_bytes() for _ in range(20) if not time.sleep(0.005)
-                }
-                assert len(seen) == 1
+                place = machine.folder / "upper/workspace/count"
+                if driver.probe(root).files == "disk":
+                    assert len({place.read_bytes() for _ in range(20) if not time.sleep(0.005)}) == 1
             before = machine.run("cat /workspace/count").stdout
             eventually(lambda: machine.run("cat /workspace/count").stdout not in ("", before))
             machine.drop()
@@ -191,6 +190,8 @@ class DriverSuite:
             assert machine.run("echo awake").stdout == "awake\n"  # who comes wakes it
 
     def test_files_outlive_the_processes(self, driver: Driver, root: Path, image: Image) -> None:
+        if driver.probe(root).files == "memory":
+            return
         with self.machine(driver, root, image) as machine:
             machine.run("echo kept > /workspace/file; rm -f /workspace/nothing")
             machine.drop()

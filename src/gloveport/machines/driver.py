@@ -34,6 +34,8 @@ class Capabilities:
     """What stands between the machine and the host's kernel. `none`: machines do not start here, see `problem`."""
     memory_pause: Literal["ram", "disk", "none"] = "none"
     """Where memory is while a machine is paused: `ram` is lost when the host is restarted."""
+    files: Literal["disk", "memory"] = "disk"
+    """Where what it writes is while it runs. In `memory`, a crash loses it; a pause does not."""
     fork: Literal["files", "memory", "none"] = "none"
     fork_files: Literal["relayer", "copy", "none"] = "none"
     limits: LimitKinds = dataclasses.field(default_factory=LimitKinds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -24,12 +23,6 @@ _CAPABILITIES: Final = [
 
 def config(spec: BoxSpec, root: Path, run: Path, program: Path) -> Mapping[str, Any]:
     """`root`: the tree; `run`: the folder of the socket, which holds the agent's `spec`; `program`: the agent."""
-    ordinary = os.geteuid() != 0
-    linux: dict[str, Any] = {"namespaces": [{"type": name} for name in ("pid", "mount", "uts", "ipc", "network")]}
-    if ordinary:
-        linux["namespaces"].append({"type": "user"})
-        linux["uidMappings"] = [{"containerID": 0, "hostID": os.geteuid(), "size": 1}]
-        linux["gidMappings"] = [{"containerID": 0, "hostID": os.getegid(), "size": 1}]
     names = ("bounding", "effective", "permitted", "inheritable")
     return {
         "ociVersion": "1.0.0",
@@ -46,7 +39,7 @@ def config(spec: BoxSpec, root: Path, run: Path, program: Path) -> Mapping[str, 
             "rlimits": [{"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 65536}],
         },
         "mounts": [*_mounts(spec, root), _bind(run, RUN, "rw"), _bind(program, AGENT, "ro")],
-        "linux": linux,
+        "linux": {"namespaces": [{"type": name} for name in ("pid", "mount", "uts", "ipc", "network")]},
     }
 
 

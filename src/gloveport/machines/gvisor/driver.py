@@ -30,6 +30,8 @@ __all__ = ("GvisorDriver",)
 _START_SECONDS: Final = 120.0
 _SENTRY_MB: Final = 192
 """What gVisor's own processes take beside the machine (20240729: 60 to 90 MiB, and more while it is written down)."""
+_USERS: Final = ("/workspace", "/home/user")
+"""Folders of the machine's user. All files of an ordinary user's images are that user's, which is the machine's root."""
 _LIMIT_FILES: Final = {"memory": ("memory.limit_in_bytes", "memory.max"), "cpu": ("cpu.cfs_quota_us", "cpu.max")}
 
 
@@ -77,12 +79,13 @@ class GvisorDriver(NamespaceDriver):
         for left in run.iterdir():
             left.unlink()
         write_bundle(folder / "bundle", dict(config(spec, root, run, program())))
-        inside = dataclasses.replace(spec, cgroups=(), privileged=os.geteuid() == 0, root=spec.root or os.geteuid() != 0)
+        inside = dataclasses.replace(spec, cgroups=(), privileged=True)  # its kernel knows all ids, whoever we are
         (run / "spec").write_bytes(inside.encode())
         settings = {
             "runsc": find_runsc(),
             "groups": list(spec.cgroups),
             "keep": list(spec.image.keep),
+            "ours": [] if os.geteuid() == 0 else [*_USERS, *spec.image.keep],
             "pause_after_ms": spec.pause_after_ms,
             "idle_ms": spec.idle_ms,
             "delete_after_ms": 0 if spec.delete_after_ms is None else max(1, spec.delete_after_ms),
@@ -113,11 +116,12 @@ class GvisorDriver(NamespaceDriver):
             )
 
     def look(self, folder: Path) -> Seen:
-        """As the other driver; what was written down is paused also when nobody holds it."""
+        """As the other driver. What was written down is paused also when nobody holds it; what was not is lost with its processes."""
         seen = super().look(folder)
-        if seen.condition == "stopped" and seen.reason in ("crashed", "reboot") and (folder / MEMORY).is_dir():
-            return dataclasses.replace(seen, condition="paused", reason=seen.reason)
-        return seen
+        if seen.condition != "stopped":
+            return seen
+        kept = seen.reason in ("crashed", "reboot") and (folder / MEMORY).is_dir()
+        return dataclasses.replace(seen, condition="paused" if kept else "absent")
 
     def thaw(self, folder: Path) -> None:
         """Start it from disk; by its keeper, or by a new one."""

@@ -30,6 +30,7 @@ from ...errors import SandboxError
 from ..home import boot_id
 from ..wire import Ask, Fields, Tag, Tell, encode, fields
 from .agent import AgentLine, say
+from .bundle import KEPT
 from .relay import Relay
 from .requests import read_request
 from .runsc import MEMORY, Runsc
@@ -41,7 +42,9 @@ _READY_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 20.0
 _KILL_SECONDS: Final = 10.0
 _LOOK: Final = 0.01
-_ORPHAN = 1  # PR_SET_PDEATHSIG
+_PR_SET_PDEATHSIG: Final = 1
+_CLONE_NEWNS: Final = 0x00020000
+_CLONE_NEWUSER: Final = 0x10000000
 _RUN_BYTES: Final = 16 * 1024 * 1024
 """What may lie in the folder that the machine shares with the host."""
 
@@ -122,7 +125,10 @@ class Keeper:
     async def _fill(self) -> None:
         """What the image has in folders that are the machine's own below those of the host, and whose they are."""
         for number, place in enumerate(self._settings["keep"]):
-            await say(self.run, ["/bin/sh", "-c", 'cp -a "$1/." "$2/" && chown --reference="$1" "$2"', "sh", f"/.gloveport/kept/{number}", place])
+            script = 'cp -a "$1/." "$2/" && chown --reference="$1" "$2"'
+            await say(self.run, ["/bin/sh", "-c", script, "sh", f"{KEPT}/{number}", place])
+        script = 'for place in "$@"; do test ! -e "$place" || chown -R 1000:1000 "$place"; done'
+        await say(self.run, ["/bin/sh", "-c", script, "sh", *self._settings["ours"]])
 
     async def _wait_for(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
@@ -383,7 +389,7 @@ def _boot() -> float:
 
 
 def _dies_with_us() -> None:
-    ctypes.CDLL(None).prctl(_ORPHAN, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _listen(folder: Path, name: str) -> socket.socket:
@@ -431,6 +437,19 @@ async def _serve(folder: Path, told: int) -> None:
         await keeper.close()
 
 
+def _become_root_of_a_namespace() -> None:
+    """An ordinary user is root in a user namespace of its own, with no other id: what `runsc` would have a set-uid program do otherwise
+    (`newuidmap`), which is not everywhere."""
+    user, group = os.geteuid(), os.getegid()
+    if not user:
+        return
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
+        raise OSError(ctypes.get_errno(), "this host does not let ordinary users make user namespaces")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+
+
 def main(folder: Path) -> int:
     """Until the machine has ended. Writes `ready` to stdout when it answers; or what went wrong, and ends with 1."""
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -440,6 +459,7 @@ def main(folder: Path) -> int:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     try:
+        _become_root_of_a_namespace()
         asyncio.run(_serve(folder, told))
     except (SandboxError, OSError) as error:
         with contextlib.suppress(OSError):

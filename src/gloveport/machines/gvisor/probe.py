@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities-gvisor.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _LIMITS: Final = Limits(memory_mb=256, pids=None, cpus=None, disk_mb=None)
 _OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
 
@@ -91,6 +91,7 @@ def _try(driver: GvisorDriver, folder: Path) -> Capabilities:
         driver="gvisor",
         isolation="gvisor",
         memory_pause="disk" if pause == "disk" else "none",
+        files="memory",
         fork="memory" if pause == "disk" else "none",
         fork_files="none",
         limits=LimitKinds(

@@ -6,6 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from ...errors import SandboxError
 from ..images.layers import LayerStore, Staging
 from ..images.owners import Owners
 from ..images.trees import merge_tree, open_folder
@@ -27,7 +28,10 @@ def merged(root: Path, image: Image) -> Path:
         target = open_folder(staging.tree)
         try:
             for layer in reversed(image.layers):
-                source = open_folder(layer)
+                try:
+                    source = open_folder(layer)
+                except FileNotFoundError:
+                    raise SandboxError(f"a layer of the image {image.name!r} is missing: {layer.parent.name}") from None
                 try:
                     merge_tree(source, target, inside.inside)
                 finally:

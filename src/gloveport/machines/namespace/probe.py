@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities.json"
-_VERSION: Final = 3
+_VERSION: Final = 4
 _LIMITS: Final = Limits(memory_mb=64, pids=24, cpus=0.9, disk_mb=64, open_files=256)
 _HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
 """`tail` keeps a line that does not end."""
