@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -66,10 +67,23 @@ static bool attach(struct supervisor *s) {
     return ok;
 }
 
+/* Of all boxes of a user that miss their gateway one starts it: the others would only keep the processors busy. */
+static bool our_turn(struct supervisor *s) {
+    char path[4200];
+    if (s->turn >= 0) return true;
+    int size = snprintf(path, sizeof path, "%s.starting", s->box->spec.gateway_socket);
+    if (size < 0 || (size_t)size >= sizeof path) return true;
+    s->turn = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->turn < 0 || !flock(s->turn, LOCK_EX | LOCK_NB)) return true;
+    close(s->turn);
+    s->turn = -1;
+    return false;
+}
+
 static void start(struct supervisor *s) {
     const struct texts *argv = &s->box->spec.gateway_argv;
     char *list[SPEC_LIST + 1];
-    if (!argv->count || s->starter > 0) return;
+    if (!argv->count || s->starter > 0 || !our_turn(s)) return;
     for (size_t i = 0; i < argv->count; i++) list[i] = (char *)argv->list[i];
     list[argv->count] = NULL;
     s->starter = fork();
@@ -81,18 +95,24 @@ static void start(struct supervisor *s) {
     _exit(127);
 }
 
-void gateway_tick(struct supervisor *s) {
-    if (!s->box->spec.gateway || s->channel >= 0 || s->ending || (s->gateway_at && boot_ms() < s->gateway_at)) return;
+/* Whether what started it ended badly. */
+static bool start_failed(struct supervisor *s) {
     int status;
-    bool failed = s->starter > 0 && waitpid(s->starter, &status, WNOHANG) == s->starter;
-    if (failed) {
-        s->starter = 0;
-        failed = !WIFEXITED(status) || WEXITSTATUS(status);
-    }
-    s->gateway_at = 0;
+    if (s->starter <= 0 || waitpid(s->starter, &status, WNOHANG) != s->starter) return false;
+    s->starter = 0;
+    if (s->turn >= 0) close(s->turn);
+    s->turn = -1;
+    return !WIFEXITED(status) || WEXITSTATUS(status);
+}
+
+void gateway_tick(struct supervisor *s) {
+    if (!s->box->spec.gateway || s->ending || (s->gateway_at && boot_ms() < s->gateway_at)) return;
+    bool failed = start_failed(s);
+    s->gateway_at = s->starter > 0 ? boot_ms() + SOON_MS : 0;
+    if (s->channel >= 0) return;
     if (attach(s)) {
         s->gateway_tries = 0;
-        return;
+        return; /* what started it is looked after in the next tick */
     }
     if (s->gateway_tries == 0 || failed) note("gateway: %s", failed ? "it could not be started" : strerror(errno));
     if (!failed) start(s);

@@ -119,7 +119,7 @@ static void dispatch(struct supervisor *s, uint64_t slot) {
 _Noreturn void supervisor_run(struct box *box) {
     static struct supervisor s;
     s.box = box;
-    s.channel = s.count_fd = -1;
+    s.channel = s.count_fd = s.turn = -1;
     s.epoll = epoll_create1(EPOLL_CLOEXEC);
     s.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (s.epoll < 0 || s.timer < 0 || !watch(&s, box->pid1_fd, SLOT_PID1) || !watch(&s, box->agent_listen, SLOT_AGENT) ||

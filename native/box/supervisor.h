@@ -24,6 +24,7 @@ struct supervisor {
     bool ending;
     int channel;     /* to the gateway; -1: not attached */
     pid_t starter;   /* of the gateway */
+    int turn;        /* the lock of whoever starts it; -1: not ours */
     int64_t gateway_at; /* when to try again */
     int gateway_tries;
     /* usage.c */

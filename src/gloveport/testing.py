@@ -1,5 +1,5 @@
 """For the tests of applications: sessions that start in microseconds and always behave the same, a model that follows a script, and
-what every store has to do.
+what every store and every driver of machines has to do.
 
 with inline_sandbox({"look": look}) as session:
     assert session.run("return await look('x')") == …
@@ -14,12 +14,13 @@ from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
 from .host.sandbox import AsyncAgentSandbox
 from .host.sync import AgentSandbox
+from .machines.conformance import DriverSuite
 from .stores.conformance import StoreSuite
 
 if TYPE_CHECKING:
     from pydantic_ai.models.function import FunctionModel
 
-__all__ = ("CLOCK", "SEED", "FakeModules", "StoreSuite", "async_inline_sandbox", "inline_sandbox", "scripted_model")
+__all__ = ("CLOCK", "SEED", "DriverSuite", "FakeModules", "StoreSuite", "async_inline_sandbox", "inline_sandbox", "scripted_model")
 
 CLOCK = 1_700_000_000
 """Where their clock begins: 2023-11-14T22:13:20Z."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
@@ -165,3 +166,21 @@ def test_the_gateway_hears_that_a_box_is_gone(place: Place, gateway: Gateway) ->
         gateway.attach()
     gateway.channel.settimeout(20)
     assert b'"close"' in gateway.channel.recv(999)
+
+
+def test_one_of_many_boxes_starts_the_gateway(place: Place) -> None:
+    log = place.root / f"starts{place.uid}"
+    log.touch(mode=0o666)
+    log.chmod(0o666)
+    missing = place.root / f"missing{place.uid}"
+    missing.mkdir()
+    missing.chmod(0o777)
+    command = ["/bin/sh", "-c", f"echo begin >> {log}; sleep 1; echo end >> {log}"]
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            folder = place.directory(network="gateway", gateway_socket=str(missing / "gateway.sock"), gateway_argv=command)
+            (folder / "network.json").write_bytes(PLAN)
+            stack.enter_context(place.running(folder))
+        wait_for(lambda: log.read_text().count("end") >= 2)
+    lines = log.read_text().split()
+    assert lines[:4] == ["begin", "end", "begin", "end"]  # one after the other, and somebody tries again

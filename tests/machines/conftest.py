@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from gloveport import Sandbox
+from gloveport.egress.gateway.boxes.commands import Command
+from gloveport.egress.gateway.launching import DaemonClient
 from gloveport.machines.estate import estate
 
 
@@ -47,6 +49,7 @@ def state(tmp_path_factory):
     yield root
     for record in estate().registry.find():
         estate().kill(record.id)
+    DaemonClient(str(root)).ask(Command("end"))  # else it would stay for a minute
     assert os.listdir(root / "boxes") == []
     assert boxes_alive(root) == []
     assert groups_left(root, [record.id for record in estate().registry.find(ended=True)]) == []

@@ -56,6 +56,12 @@ def do(what, id, *more, **options):
     from gloveport.machines.estate import estate
 
     found = estate()
+    if what == "attach":
+        command = Sandbox.connect(id).commands.attach(*more)
+        command.resize(33, 99)
+        command.stdin.write("stty size; exit 5\n")
+        result = command.wait(20)
+        return [result.stdout, result.exit_code]
     if what == "status":
         return status(id)
     if what == "create":

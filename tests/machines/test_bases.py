@@ -11,8 +11,9 @@ import pytest
 
 from gloveport import Sandbox
 from gloveport.errors import (
-    SandboxImageError,
+    CapabilityError,
     SandboxError,
+    SandboxImageError,
     SnapshotNotFoundError,
     TemplateNotFoundError,
     ValidationError,
@@ -148,6 +149,11 @@ def test_forks(sandbox):
     finally:
         for fork in forks:
             fork.kill()
+    before = len(Sandbox.list())
+    with pytest.raises(CapabilityError) as error:
+        sandbox.fork(memory=True)
+    assert error.value.missing == ("fork",)
+    assert len(Sandbox.list()) == before
     for wrong in (0, -1, 101, True):
         with pytest.raises(ValidationError):
             sandbox.fork(wrong)
@@ -186,3 +192,19 @@ def test_trees_too_deep_are_refused_by_name(sandbox):
         sandbox.fork()
     assert len(Sandbox.list()) == before
     assert sandbox.commands.run("echo well").stdout == "well\n"
+
+
+@pytest.mark.registry
+def test_debian():
+    """Fetched by this system's apt, configured in a machine; made once."""
+    if os.geteuid() != 0 or not os.path.exists("/usr/bin/apt-get"):
+        pytest.skip("a Debian image is made by root, with apt-get")
+    with Sandbox.create(image="debian") as sandbox:
+        told = sandbox.commands.run("dpkg --audit; git --version; python3 -c 'print(6 * 7)'; id -un; touch mine && echo ok")
+        assert told.stdout.splitlines()[1:] == ["42", "user", "ok"]
+        layers = estate().layers.ids()
+        owners = sandbox.commands.run("stat -c %U /etc/shadow /home/user; dpkg -l | grep -c '^ii'", user="root").stdout.split()
+        assert owners[:2] == ["root", "user"]
+        assert int(owners[2]) > 80
+        with Sandbox.create(image="debian"):
+            assert estate().layers.ids() == layers

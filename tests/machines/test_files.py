@@ -25,6 +25,8 @@ from gloveport.errors import (
     ValidationError,
 )
 
+from .conftest import eventually
+
 pytestmark = pytest.mark.anyio
 
 
@@ -98,7 +100,9 @@ def test_a_source_that_fails_leaves_the_old_file(files):
     with pytest.raises(RuntimeError, match="mine"):
         files.write("/workspace/kept", broken())
     assert files.read_text("/workspace/kept") == "old"
-    assert [entry.name for entry in files.list("/workspace")] == ["kept"]
+    eventually(
+        lambda: [entry.name for entry in files.list("/workspace")] == ["kept"]
+    )  # once the agent has seen that we are gone
 
 
 def test_looking(files, shared):

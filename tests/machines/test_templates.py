@@ -41,7 +41,9 @@ def test_steps_are_there_in_every_machine(tmp_path):
     made = Template.create(
         "app:1",
         [
-            RunStep("mkdir -p /opt/tool && echo tool >/opt/tool/made && chown -R user:user /opt/tool && id -un >>/opt/tool/made"),
+            RunStep(
+                "mkdir -p /opt/tool && echo tool >/opt/tool/made && chown -R user:user /opt/tool && id -un >>/opt/tool/made"
+            ),
             EnvStep("MODE", "fast"),
             WorkdirStep("/srv/app"),
             CopyStep(tmp_path / "app", "/srv/app"),
@@ -78,9 +80,13 @@ def test_a_layer_is_made_once_and_again_when_something_below_it_is_different(tmp
     Template.create("c", [RunStep(f"{stamp} /opt/1"), RunStep(f"{stamp} /opt/2 #"), RunStep(f"{stamp} /opt/3")])
     third = read("c")
     assert third[0] == stamps[0] and third[1] != stamps[1] and third[2] != stamps[2]
-    Template.create("c", [RunStep(f"{stamp} /opt/1"), EnvStep("A", "1"), RunStep(f"{stamp} /opt/2"), RunStep(f"{stamp} /opt/3")])
+    Template.create(
+        "c", [RunStep(f"{stamp} /opt/1"), EnvStep("A", "1"), RunStep(f"{stamp} /opt/2"), RunStep(f"{stamp} /opt/3")]
+    )
     assert read("c")[0] == stamps[0] and read("c")[1] not in (stamps[1], third[1])
-    Template.create("d", [RunStep(f"{stamp} /opt/1"), RunStep(f"{stamp} /opt/2"), RunStep(f"{stamp} /opt/3")], rebuild=True)
+    Template.create(
+        "d", [RunStep(f"{stamp} /opt/1"), RunStep(f"{stamp} /opt/2"), RunStep(f"{stamp} /opt/3")], rebuild=True
+    )
     assert not set(read("d")) & set(stamps)
 
 
@@ -111,7 +117,9 @@ def test_a_template_on_a_template():
 
 def test_a_step_that_fails_says_what_it_printed_and_changes_nothing():
     Template.create("t", [RunStep("echo good >/opt/f")])
-    with pytest.raises(TemplateBuildError, match=r"step 2 \('run echo out; echo err >&2; exit 3'\) failed: err") as caught:
+    with pytest.raises(
+        TemplateBuildError, match=r"step 2 \('run echo out; echo err >&2; exit 3'\) failed: err"
+    ) as caught:
         Template.create("t", [RunStep("echo bad >/opt/f"), RunStep("echo out; echo err >&2; exit 3"), RunStep("true")])
     assert (caught.value.step, caught.value.exit_code, caught.value.stdout) == (2, 3, "out\n")
     with Sandbox.create(from_template="t") as sandbox:

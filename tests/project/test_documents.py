@@ -20,11 +20,39 @@ def _marks(page):
     return [pytest.mark.registry] if page.name == "typecheck.md" else []
 
 
+@pytest.fixture
+def machines(tmp_path, monkeypatch):
+    """A directory of state of their own, for pages that make machines. Nothing of them is left."""
+    from gloveport import Sandbox
+    from gloveport.egress.gateway.boxes.commands import Command
+    from gloveport.egress.gateway.launching import DaemonClient
+    from gloveport.machines.estate import estate
+
+    root = str(tmp_path / "state")
+    monkeypatch.setenv("GLOVEPORT_STATE", root)
+    used = []
+
+    def begin():
+        if Sandbox.capabilities().isolation == "none":
+            pytest.skip(f"no machines here: {Sandbox.capabilities().problem}")
+        used.append(root)
+
+    yield begin
+    for _ in used:
+        for record in estate().registry.find():
+            estate().kill(record.id)
+        DaemonClient(root).ask(Command("end"))
+
+
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
-def test_examples(page):
+def test_examples(page, machines):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
+    if page.name.startswith("machines"):
+        machines()
     if page.name in ("pydantic-ai.md", "run-typescript.md"):
         pytest.importorskip("pydantic_ai")
+    if page.name == "machines-network.md":
+        pytest.importorskip("cryptography")
     if page.name == "durable.md":
         pytest.importorskip("dbos")
     if page.name == "catalog.md":

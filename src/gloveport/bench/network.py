@@ -1,4 +1,7 @@
-"""`gloveport bench network`: what the way through the gateway costs, beside a Deno that goes directly to the same server."""
+"""`gloveport bench network`: what the way through the gateway costs, beside programs that go directly to the same server.
+
+For modules (a Deno without a jail is beside them), and for machines (`network_boxes`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import Final
 from ..engines.deno.process import ENVIRONMENT, OFFLINE
 from ..engines.toolbox.process import program
 from ..host.modules.session import TypeScriptSandboxSession
+from .network_boxes import measure_boxes
 from .report import Row, median_of
 
 __all__ = ("BARS", "measure")
@@ -68,7 +72,8 @@ def measure(*, quick: bool) -> list[Row]:
             "request on a new connection": _requests(url, 100, "{ headers: { connection: 'close' } }"),
             "megabyte": _download(url, 128),
         }
-        return [_row(name, samples, code, through, direct) for name, code in codes.items()]
+        rows = [_row(name, samples, code, through, direct) for name, code in codes.items()]
+    return [*rows, *measure_boxes(quick=quick)]
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ EXIT_OK, EXIT_CODE, EXIT_USAGE, EXIT_LIMIT, EXIT_SANDBOX, EXIT_HOST = range(6)
 _VERBS = {
     "run": "run JavaScript or TypeScript in a sandbox",
     "render": "make a page of a React component",
+    "sandbox": "make, use and delete machines: isolated Linux with a shell and files",
     "sessions": "list and show stored sessions",
     "demo": "a session that pauses, is restored in a fresh process, and forked",
     "install": "fetch an optional part: the type checker",

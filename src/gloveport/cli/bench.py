@@ -9,7 +9,7 @@ from ..policy import EngineName, Isolation
 
 __all__ = ("arguments", "run")
 
-_SUBJECTS = ("sessions", "modules", "widgets", "network", "catalog", "arguments", "pool", "typecheck")
+_SUBJECTS = ("sessions", "machines", "modules", "widgets", "network", "catalog", "arguments", "pool", "typecheck")
 """Each is a module of `gloveport.bench` with a function `measure`."""
 _TAKEN = {
     "sessions": ("peers", "isolation", "engine"),

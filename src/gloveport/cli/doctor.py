@@ -145,6 +145,20 @@ def _network() -> str:
     return f"a jail's connections reach the gateway, on {ports}"
 
 
+def _machines() -> str:
+    from ..errors import CapabilityError
+    from ..host.machines.sync import Sandbox
+
+    has = Sandbox.capabilities()
+    if has.isolation == "none":
+        raise CapabilityError(f"machines do not start here: {has.problem}", missing=("isolation",), hint="")
+    limits = ", ".join(f"{name}: {kind}" for name, kind in has.as_dict()["limits"].items())
+    return (
+        f"{has.isolation}; limits of {limits}; pause keeps memory in {has.memory_pause}, by {has.freezer}; "
+        f"fork: {has.fork}; network: {has.net}; a root that gives files away: {'yes' if has.root_user else 'no'}"
+    )
+
+
 def _typecheck() -> str:
     from ..engines.checker.install import COMMAND, VERSION, find
 
@@ -165,6 +179,7 @@ _CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("modules", _modules),
     ("network of modules", _network),
     ("widgets", _widgets),
+    ("machines", _machines),
     ("type checking", _typecheck),
 )
 

@@ -51,7 +51,20 @@ def run(options: argparse.Namespace) -> int:
     for fetched in sorted(folder.glob("packages-*")):  # of modules; what fetches into it touches the file
         if options.all or _age(fetched / ".lock") > options.older_than * 86400:
             _remove(fetched, dry_run=options.dry_run)
+    if not options.dry_run:
+        _prune_machines(options.older_than)
     return EXIT_OK
+
+
+def _prune_machines(days: float) -> None:
+    """What died, and layers that nothing uses. Nothing is made where there never was a machine."""
+    from ..machines.estate import estate
+    from ..machines.home import state_path
+
+    if (state_path() / "machines.sqlite").exists():
+        found = estate()
+        swept, layers = found.sweep(), found.collect(everything=True, young=days * 86400)
+        print(f"removed {len(swept)} machines that had ended and {len(layers)} layers of machines that nothing used")
 
 
 def _prune_type_checkers(*, everything: bool, dry_run: bool) -> None:

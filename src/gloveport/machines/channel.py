@@ -185,6 +185,8 @@ class Channel:
         line.deadline = deadline
         clean = False
         try:
+            act: Callable[[Any], Any]
+            value: Any
             act, value = steps.send, None
             while True:
                 try:
@@ -248,6 +250,8 @@ class Channel:
         line = await self._take_async(fresh)
         clean = False
         try:
+            act: Callable[[Any], Any]
+            value: Any
             act, value = steps.send, None
             while True:
                 try:

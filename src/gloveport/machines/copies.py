@@ -6,10 +6,11 @@ import dataclasses
 import os
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import SandboxError, SnapshotNotFoundError, ValidationError
+from ..errors import CapabilityError, SandboxError, SnapshotNotFoundError, ValidationError
 from .estate import Estate, Prepare, new_id
 from .images.manifests import Image, image_name
 from .images.trees import open_folder
@@ -20,6 +21,13 @@ __all__ = ("find_snapshot", "fork", "remove_snapshot", "save_image", "snapshot")
 
 def _freeze_layer(estate: Estate, id: str) -> tuple[Record, str]:  # noqa: A002
     """The machine's own files as a new layer. Nothing in it moves meanwhile: a copy of files that change would be of no moment."""
+
+    if estate.driver(estate.record(id)).copy_memory is not None:
+        raise CapabilityError(
+            "files of a machine of this driver are in its memory, and are not copied without it",
+            missing=("fork_files",),
+            hint="fork() it, or download what is needed",
+        )
 
     def act(record: Record, folder: Path) -> tuple[Record, str]:
         upper = open_folder(folder / "upper")
@@ -105,9 +113,13 @@ def remove_snapshot(estate: Estate, wanted: str) -> bool:
 
 
 def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) -> list[Record]:  # noqa: A002
-    """`n` new machines with the files that this one has now. It goes on; memory is not copied."""
+    """`n` new machines with the files that this one has now, and with its memory where the driver can. It goes on."""
     if isinstance(n, bool) or not 1 <= n <= 100:
         raise ValidationError(f"`n` must be between 1 and 100, not {n!r}")
+    parent = estate.record(id)
+    copy_memory = estate.driver(parent).copy_memory
+    if copy_memory is not None:
+        return _fork_memory(estate, id, n, copy_memory)
     parent, layer = _freeze_layer(estate, id)
     made = list[Record]()
     try:
@@ -122,3 +134,23 @@ def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) ->
         estate.collect()
         raise
     return made
+
+
+def _fork_memory(estate: Estate, id: str, n: int, copy_memory: Callable[[Path, Path], None]) -> list[Record]:  # noqa: A002
+    def act(parent: Record, source: Path) -> list[Record]:
+        def prepare(record: Record, target: Path) -> Record:
+            copy_memory(source, target)
+            return record
+
+        made = list[Record]()
+        try:
+            for _ in range(n):
+                fresh = dataclasses.replace(parent, id=new_id(), created=time.time(), pool=None)
+                made.append(estate.create(fresh, prepare))
+        except BaseException:
+            for record in made:
+                estate.kill(record.id)
+            raise
+        return made
+
+    return estate.frozen(id, act)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -55,6 +57,9 @@ class Driver(Protocol):
 
     name: str
 
+    copy_memory: Callable[[Path, Path], None] | None
+    """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+
     def probe(self, root: Path) -> Capabilities:
         """What it gives here. Does not raise for what is missing: it says so."""
         ...
@@ -77,6 +82,11 @@ class Driver(Protocol):
 
     def thaw(self, folder: Path) -> None:
         """Let it go on."""
+        ...
+
+    def still(self, folder: Path) -> AbstractContextManager[None]:
+        """Nothing in it moves meanwhile, and nobody wakes it; then it is as it was. It goes on, too, when whoever asked for this dies.
+        Raises at the end when it was not still all the time."""
         ...
 
     def timers(self, folder: Path, **milliseconds: int) -> None:

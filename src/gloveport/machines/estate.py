@@ -31,6 +31,7 @@ from .images.manifests import ImageStore
 from .images.owners import Owners
 from .images.trees import remove_tree
 from .locks import hold, transition
+from .gvisor.driver import GvisorDriver
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
 from .spec import UID_BASE, BoxSpec, Image, Limits
@@ -248,13 +249,10 @@ class Estate:
             seen = driver.look(folder)
             if seen.condition == "absent":
                 raise self.gone(id)
-            if seen.condition == "running":
-                driver.freeze(folder)
-            try:
+            if seen.condition == "stopped":
                 return act(record, folder)
-            finally:
-                if seen.condition == "running":
-                    driver.thaw(folder)
+            with driver.still(folder):
+                return act(record, folder)
 
     def _destroy(self, driver: Driver, folder: Path, id: str, reason: str) -> None:  # noqa: A002
         """Leave nothing: processes, then groups, then files, then the entry. In this order it can be begun again after a crash."""
@@ -386,8 +384,11 @@ def _make_upper(folder: Path) -> None:
 _GATEWAY_SOCKET: Final = "gateway.sock"
 
 
-def _gateway(root: Path) -> Sequence[str]:
+def _no_gateway(_: Path) -> Sequence[str]:
     raise SandboxError("nobody said how the gateway of machines' networks is started (`use_gateway`)")
+
+
+_gateway: Callable[[Path], Sequence[str]] = _no_gateway
 
 
 def use_gateway(command: Callable[[Path], Sequence[str]]) -> None:
@@ -398,7 +399,7 @@ def use_gateway(command: Callable[[Path], Sequence[str]]) -> None:
 
 @functools.cache
 def _estate(root: Path) -> Estate:
-    return Estate(root, {"namespace": NamespaceDriver()})
+    return Estate(root, {"namespace": NamespaceDriver(), "gvisor": GvisorDriver()})
 
 
 _SWEPT: Final[dict[tuple[Path, int], float]] = {}

@@ -14,6 +14,7 @@ from .wire import CHUNK, Ask, Fields, Tag, Tell, encode, fields, output
 
 __all__ = (
     "CommandInfo",
+    "DataOutput",
     "ExecRequest",
     "Follower",
     "Output",
@@ -27,6 +28,8 @@ __all__ = (
 
 Output = Callable[[str], Any]
 """Is called with text as it comes; what it returns is awaited by the async classes if it can be."""
+DataOutput = Callable[[tuple[int, bytes]], Any]
+"""Is called with 1 (output) or 2 (errors), and the bytes as they are."""
 _SLACK: Final = 15.0
 """Seconds that a machine has beyond a command's own timeout to say that it has ended."""
 _MAX_LISTED: Final = 65536
@@ -104,8 +107,15 @@ class Follower:
     """Follows one command to its end, over as many connections as it takes."""
 
     def __init__(
-        self, *, limit: int, on_stdout: Output | None = None, on_stderr: Output | None = None, give: bool = False
+        self,
+        *,
+        limit: int,
+        on_stdout: Output | None = None,
+        on_stderr: Output | None = None,
+        give: bool = False,
+        on_data: DataOutput | None = None,
     ) -> None:
+        self._on_data = on_data
         self._give = give
         """Hand out the text as it comes, to whoever reads the conversation as a stream."""
         self.id: int | None = None
@@ -153,6 +163,9 @@ class Follower:
                 continue
             if kind is Tell.OUTPUT:
                 number, offset, data = output(body)
+                if self._on_data is not None:
+                    seen = max(0, self.streams[number - 1].offset - offset)
+                    yield Call(self._on_data, (number, data[seen:]))
                 yield from self._tell(number, self.streams[number - 1].add(offset, data))
             elif kind is Tell.EXIT:
                 return (yield from self._finish(Fields(body)))

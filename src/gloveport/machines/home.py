@@ -11,9 +11,18 @@ from typing import Final
 
 from ..errors import SandboxError
 
-__all__ = ("boot_id", "box_folder", "host_name", "state_root")
+__all__ = ("boot_id", "box_folder", "host_name", "state_path", "state_root")
 
 _PRIVATE: Final = 0o077
+
+
+def state_path(given: str | os.PathLike[str] | None = None) -> Path:
+    """Where it is, or would be: see `state_root`."""
+    path = given or os.environ.get("GLOVEPORT_STATE")
+    if not path:
+        base = os.environ.get("XDG_STATE_HOME", "")
+        path = Path(base if os.path.isabs(base) else Path.home() / ".local" / "state", "gloveport")
+    return Path(path).absolute()
 
 
 def state_root(given: str | os.PathLike[str] | None = None) -> Path:
@@ -22,11 +31,7 @@ def state_root(given: str | os.PathLike[str] | None = None) -> Path:
     That is the one given, else `$GLOVEPORT_STATE`, else `$XDG_STATE_HOME/gloveport`, else `~/.local/state/gloveport` (XDG Base
     Directory Specification 0.8). Raises `SandboxError` when it belongs to somebody else, or others may write to it.
     """
-    path = given or os.environ.get("GLOVEPORT_STATE")
-    if not path:
-        base = os.environ.get("XDG_STATE_HOME", "")
-        path = Path(base if os.path.isabs(base) else Path.home() / ".local" / "state", "gloveport")
-    root = Path(path).absolute()
+    root = state_path(given)
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = root.stat()
     if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):

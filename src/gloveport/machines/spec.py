@@ -61,7 +61,8 @@ class Limits:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < low):
                 raise ValidationError(f"`{name}` must be a whole number of at least {low}, or None, not {value!r}")
-        if self.cpus is not None and not (isinstance(self.cpus, (int, float)) and 0.01 <= self.cpus <= 1024):
+        known = isinstance(self.cpus, (int, float)) and not isinstance(self.cpus, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self.cpus is not None and not (known and 0.01 <= self.cpus <= 1024):
             raise ValidationError(f"`cpus` must be a number between 0.01 and 1024, or None, not {self.cpus!r}")
 
 
@@ -119,6 +120,8 @@ class BoxSpec:
             pairs += [("uid_base", UID_BASE), ("uid_count", UID_COUNT)]
         else:
             pairs += [("map_uid", user)]
+            if self.root:  # which has no other ids: what gives files away or becomes another is told that it did
+                pairs += [("fake_owners", 1)]
         home = "/root" if self.root else "/home/user"
         name = "root" if self.root else "user"
         env = {

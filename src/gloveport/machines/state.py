@@ -70,7 +70,7 @@ def _line(folder: Path) -> dict[str, str]:
             text = file.read(_MOST).decode("utf-8", "replace")
     except OSError:
         return {}
-    return dict(part.partition("=")[::2] for part in text.split())
+    return {part.partition("=")[0]: part.partition("=")[2] for part in text.split()}
 
 
 def _number(text: str) -> float:

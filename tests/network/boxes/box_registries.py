@@ -48,7 +48,9 @@ def _digest(text):
 
 def _npm(folder):
     package = {"name": NAME, "version": "1.0.0", "main": "index.js"}
-    data = _tar({"package/package.json": json.dumps(package), "package/index.js": f"module.exports = {json.dumps(TEXT)};\n"})
+    data = _tar(
+        {"package/package.json": json.dumps(package), "package/index.js": f"module.exports = {json.dumps(TEXT)};\n"}
+    )
     (folder / "-").mkdir(parents=True)
     (folder / "-" / f"{NAME}-1.0.0.tgz").write_bytes(data)
     integrity = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
@@ -87,7 +89,9 @@ def _debian(folder):
     }
     package = b"!<arch>\n"
     for name, data in parts.items():  # ar(5)
-        package += f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+        package += (
+            f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+        )
     (folder / f"{NAME}_1.0_all.deb").write_bytes(package)
     listed = f"{control}Filename: ./{NAME}_1.0_all.deb\nSize: {len(package)}\nSHA256: {hashlib.sha256(package).hexdigest()}\n".encode()
     (folder / "Packages").write_bytes(listed)

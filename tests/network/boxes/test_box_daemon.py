@@ -185,7 +185,7 @@ def test_a_connection_goes_on_while_its_supervisor_is_gone(box, by_hand):
         b.channel.shutdown(socket.SHUT_RDWR)  # the watching thread attaches again
     else:
         os.kill(b.supervisor, signal.SIGKILL)
-    assert b.curl("http://open.test:8080/")[1] == OPEN
+        assert b.curl("http://open.test:8080/")[1] == OPEN  # by the next one
     thread.join()
     assert done[0][1] == "b'one'\nb'two'\n"
 

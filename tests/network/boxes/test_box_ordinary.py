@@ -23,7 +23,9 @@ def place():
     """A directory of that user's, with what it needs: it cannot read the home of root."""
     folder = Path(tempfile.mkdtemp(prefix="gloveport-test-"))
     library = folder / "library"
-    shutil.copytree(HERE.parents[2] / "src/gloveport", library / "gloveport", ignore=shutil.ignore_patterns("__pycache__", "*.wasm"))
+    shutil.copytree(
+        HERE.parents[2] / "src/gloveport", library / "gloveport", ignore=shutil.ignore_patterns("__pycache__", "*.wasm")
+    )
     for name in ("msgspec", "h11", "anyio", "idna"):
         shutil.copytree(Path(importlib.util.find_spec(name).origin).parent, library / name)
     for path in (HERE / "box_ordinary.py", HERE.parents[1] / "box/client.py"):
@@ -37,7 +39,9 @@ def place():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_a_network_of_an_ordinary_user(place):
-    version = subprocess.run([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False)
+    version = subprocess.run(
+        [PYTHON, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
+    )
     if version.stdout.split() != [str(number) for number in sys.version_info[:2]]:
         pytest.skip("needs a Python that everybody may run, of this version")
     become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]

@@ -136,7 +136,10 @@ def test_a_private_port_wants_its_token(ported):
     assert (status, headers["Location"]) == (303, "/x?a=1&b=2")
     cookie = headers["Set-Cookie"].partition(";")[0]
     assert get(bare, {"Cookie": f"other=1; {cookie}"})[:2] == (200, b"page")
-    assert get(f"http://127.0.0.1:{port.host_port}//evil.example/?gloveport_token={port.token}")[2]["Location"] == "/evil.example/"
+    assert (
+        get(f"http://127.0.0.1:{port.host_port}//evil.example/?gloveport_token={port.token}")[2]["Location"]
+        == "/evil.example/"
+    )
     with socket.create_connection(("127.0.0.1", port.host_port), 5) as sock:
         sock.sendall(b"raw stuff\r\n\r\n")
         assert sock.recv(100).startswith(b"HTTP/1.1 400")

@@ -22,7 +22,9 @@ def secret_box(box):
     if not box.world.authority:
         pytest.skip("needs cryptography")
 
-    def make(network=("https://files.test:8001", "http://files.test:8000", "open.test", "https://open.test:4443"), hosts=None):
+    def make(
+        network=("https://files.test:8001", "http://files.test:8000", "open.test", "https://open.test:4443"), hosts=None
+    ):
         b = box(None)
         secret = NetworkSecret(value=VALUE, hosts=hosts or ["files.test:8001", "http://files.test:8000"])
         b.prepared = prepare_secrets(b.folder, {"API_KEY": secret})
@@ -79,7 +81,9 @@ def test_a_placeholder_goes_nowhere_else(secret_box, arguments, box):
     assert b.curl("http://open.test/", env=b.environment)[0] == 0
 
 
-@pytest.mark.parametrize("how", [["-H", "Authorization: Bearer {key}"], ["-u", "x:{key}"], ["-u", "xy:{key}"], ["-u", "xyz:{key}"]])
+@pytest.mark.parametrize(
+    "how", [["-H", "Authorization: Bearer {key}"], ["-u", "x:{key}"], ["-u", "xy:{key}"], ["-u", "xyz:{key}"]]
+)
 @pytest.mark.parametrize("url", ["https://files.test:8001/echo", "http://files.test:8000/echo"])
 def test_no_answer_brings_the_value(secret_box, how, url):
     b = secret_box()
@@ -126,10 +130,29 @@ def test_bodies_both_ways_and_many_requests_on_a_connection(secret_box):
     here = b.put("big", content)
     url = "https://files.test:8001"
     code, out, err = b.curl(
-        "-o", "/dev/null", "-w", "%{size_download} %{num_connects} ", f"{url}/big", "-o", "/dev/null", f"{url}/big", env=b.environment
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{size_download} %{num_connects} ",
+        f"{url}/big",
+        "-o",
+        "/dev/null",
+        f"{url}/big",
+        env=b.environment,
     )
     assert (code, out) == (0, f"{8 << 20} 1 {8 << 20} 0 "), err
-    code, out, err = b.curl("-H", "Expect: 100-continue", "--data-binary", f"@{here}", f"{url}/x", "-o", "/dev/null", "-w", "%{size_download}", env=b.environment)
+    code, out, err = b.curl(
+        "-H",
+        "Expect: 100-continue",
+        "--data-binary",
+        f"@{here}",
+        f"{url}/x",
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{size_download}",
+        env=b.environment,
+    )
     assert (code, out) == (0, str(8 << 20)), err
     assert b.rows(kind="request")[-1].bytes_out == 8 << 20
 
@@ -156,7 +179,9 @@ def test_the_authority_is_for_the_named_hosts_only(tmp_path):
     pytest.importorskip("cryptography")
     from cryptography import x509
 
-    prepared = prepare_secrets(str(tmp_path), {"K": NetworkSecret(value=VALUE, hosts=["api.example.com", "*.example.org"])})
+    prepared = prepare_secrets(
+        str(tmp_path), {"K": NetworkSecret(value=VALUE, hosts=["api.example.com", "*.example.org"])}
+    )
     (authority,) = x509.load_pem_x509_certificates(prepared.files["/etc/gloveport/authority.pem"])
     constraints = authority.extensions.get_extension_for_class(x509.NameConstraints)
     assert constraints.critical
@@ -171,7 +196,15 @@ def test_the_authority_is_for_the_named_hosts_only(tmp_path):
 
 @pytest.mark.parametrize(
     ("secret", "hosts"),
-    [("short", ["a.example"]), ("with space in it", ["a.example"]), (VALUE, "a.example"), (VALUE, []), (VALUE, ["a.example/path"]), (VALUE, ["*"]), (VALUE, ["127.1"])],
+    [
+        ("short", ["a.example"]),
+        ("with space in it", ["a.example"]),
+        (VALUE, "a.example"),
+        (VALUE, []),
+        (VALUE, ["a.example/path"]),
+        (VALUE, ["*"]),
+        (VALUE, ["127.1"]),
+    ],
 )
 def test_secrets_that_cannot_be(secret, hosts):
     with pytest.raises(ValueError):
@@ -189,7 +222,10 @@ def test_without_cryptography(tmp_path, monkeypatch):
 def test_programs_trust_it(secret_box):
     """By the environment that comes with the secrets."""
     b = secret_box()
-    code = "import urllib.request as u, os; r = u.Request('https://files.test:8001/echo-not', headers={'X': os.environ['API_KEY']}); print(u.urlopen(r).read())"
+    code = (
+        "import urllib.request as u, os\n"
+        "r = u.Request('https://files.test:8001/echo-not', headers={'X': os.environ['API_KEY']}); print(u.urlopen(r).read())"
+    )
     assert b.python(code, env=b.environment)[1] == "b'seen: True'\n"
     assert "CERTIFICATE_VERIFY_FAILED" in b.python(code, env={"API_KEY": b.key})[2]
     node = "fetch('https://files.test:8001/echo-not', {headers: {x: process.env.API_KEY}}).then(r => r.text()).then(console.log)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
 import struct
@@ -12,7 +13,9 @@ from typing import Final
 
 __all__ = ("Splice", "reset")
 
-_CHUNK: Final = 256 * 1024
+_CHUNK: Final = 1024 * 1024
+_LARGE: Final = 1024 * 1024
+"""From so many bytes on a connection is one that carries many: a larger pipe has fewer turns of the loop for them."""
 _FLAGS: Final = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
 _SHOWN: Final = 4096
 _LINGER: Final = struct.pack("ii", 1, 0)
@@ -98,7 +101,7 @@ class _Direction:
         self.moved = 0
         self._out, self._in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._held = 0
-        self._waiting = False
+        self._waiting = self._large = False
         self.ended = False
         self._loop.add_reader(self._source, self._read)
 
@@ -132,6 +135,10 @@ class _Direction:
         self._held = count
         self._owner.moved += count
         self.moved += count
+        if self.moved >= _LARGE and not self._large:
+            self._large = True
+            with contextlib.suppress(OSError):  # this user has too many pages in pipes
+                fcntl.fcntl(self._in, fcntl.F_SETPIPE_SZ, _CHUNK)
         self._write()
         self._owner.carried(count)
 

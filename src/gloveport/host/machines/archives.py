@@ -3,6 +3,7 @@ outside of the place that it is put, on the host's side as well."""
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import queue
@@ -10,7 +11,7 @@ import stat
 import tarfile
 import threading
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -96,14 +97,14 @@ def unpack(pieces: Iterable[bytes], target: Path, *, max_bytes: int) -> Unpacked
     return last
 
 
-def pack(source: Path) -> Iterator[bytes]:
+def pack(source: Path) -> Generator[bytes]:
     """A directory of the host as a tar stream. Links are sent as links; owners are not sent.
 
     A thread writes and the caller reads, within a few pieces of memory.
     """
     if not source.is_dir():
         raise ValidationError(f"{str(source)!r} is no directory on this host")
-    return _written(lambda out: _pack(source, out))
+    return _written(functools.partial(_pack, source))
 
 
 def _pack(source: Path, out: IO[bytes]) -> None:
@@ -154,7 +155,7 @@ class _Pipe(io.RawIOBase):
         raise _Gone
 
 
-def _written(write: Any) -> Iterator[bytes]:
+def _written(write: Any) -> Generator[bytes]:
     """What a function writes into a file, as pieces."""
     pipe = _Pipe()
 
@@ -230,10 +231,10 @@ def pack_zip(archive: zipfile.ZipFile, out: IO[bytes]) -> None:
                 target.addfile(member, content)
 
 
-def tar_of_zip(file: IO[bytes]) -> Iterator[bytes]:
+def tar_of_zip(file: IO[bytes]) -> Generator[bytes]:
     """A zip file as a tar stream. Raises `ValidationError` for one that is broken or has names that lead outside."""
     try:
         archive = zipfile.ZipFile(file)
     except zipfile.BadZipFile as error:
         raise ValidationError(f"that is no zip file: {error}") from error
-    return _written(lambda out: pack_zip(archive, out))
+    return _written(functools.partial(pack_zip, archive))

@@ -12,7 +12,7 @@ import anyio
 from ...errors import CommandNotFoundError, SandboxError
 from ...machines import exec as running
 from ...machines.box import Box
-from ...machines.exec import CommandInfo, Follower, Output
+from ...machines.exec import CommandInfo, DataOutput, Follower, Output
 from ...machines.result import CommandResult
 from .commands import detached
 from .options import UNSET, Unset
@@ -92,6 +92,7 @@ class AsyncCommands:
         stdin: Bytes | None = None,
         on_stdout: Output | None = None,
         on_stderr: Output | None = None,
+        on_data: DataOutput | None = None,
         check: bool = False,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
         output_limit: int | None = None,
@@ -107,7 +108,7 @@ class AsyncCommands:
             output_limit=output_limit,
         )
         data = None if stdin is None else as_bytes(stdin)
-        follow = Follower(limit=max_output_bytes, on_stdout=on_stdout, on_stderr=on_stderr)
+        follow = Follower(limit=max_output_bytes, on_stdout=on_stdout, on_stderr=on_stderr, on_data=on_data)
         try:
             result = await self._box.channel.run_async(lambda: follow.run(request, data))
         except BaseException:

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...errors import CapabilityError, SandboxNotFoundError, ValidationError
 from ...machines import copies
@@ -124,7 +124,7 @@ def _gives(has: Capabilities, name: str, value: Any) -> bool:
             raise ValidationError(
                 f"`require` has {name!r}, which is no capability", hint="see `gloveport.Capabilities`"
             )
-        data = data[part]  # pyright: ignore[reportUnknownVariableType]
+        data = cast("Mapping[str, Any]", data)[part]
     if value is True:
         return data is True or (isinstance(data, str) and data not in ("none", ""))
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -193,8 +193,14 @@ def update(found: Estate, id: str, *, network: Network | Unset = UNSET, **change
     return found.update(id, options=options, **checked)
 
 
-def fork(found: Estate, id: str, n: int) -> list[Record]:  # noqa: A002
+def fork(found: Estate, id: str, n: int, *, memory: bool = False) -> list[Record]:  # noqa: A002
     """Copies of a machine, with its network."""
+    if memory and capabilities(found, found.record(id).driver).fork != "memory":
+        raise CapabilityError(
+            "machines of this driver cannot be forked with what is in their memory",
+            missing=("fork",),
+            hint="`fork()` copies files; start what has to run in each copy",
+        )
     if not found.record(id).options["attached"]:
         return copies.fork(found, id, n)
     from .attachments import copied_network

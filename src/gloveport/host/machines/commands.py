@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import SandboxError
 from ...machines import exec as running
 from ...machines.box import Box
-from ...machines.exec import CommandInfo, Follower, Output
+from ...machines.exec import CommandInfo, DataOutput, Follower, Output
 from ...machines.result import CommandResult
 from .options import UNSET, Unset
 from .plans import DEFAULT_OUTPUT_BYTES, Bytes, CommandPlans, as_bytes, checked, explained
@@ -45,10 +45,13 @@ class Command:
     def __repr__(self) -> str:
         return f"<Command {self.id} of {self._box.id}>"
 
-    def wait(self, timeout_seconds: float | None = None, *, check: bool = False) -> CommandResult:
-        """Until it has ended. Raises `TimeoutError` after `timeout_seconds`, and it goes on."""
+    def wait(
+        self, timeout_seconds: float | None = None, *, check: bool = False, on_data: DataOutput | None = None
+    ) -> CommandResult:
+        """Until it has ended. `on_data` gets all that the machine still has of its output, as in `run`. Raises `TimeoutError` after
+        `timeout_seconds`, and it goes on."""
         if self._result is None:
-            follow = Follower(limit=self._limit)
+            follow = Follower(limit=self._limit, on_data=on_data)
             self._result = self._box.channel.run(
                 functools.partial(_from_start, follow, self.id), timeout=timeout_seconds
             )
@@ -92,6 +95,7 @@ class Commands:
         stdin: Bytes | None = None,
         on_stdout: Output | None = None,
         on_stderr: Output | None = None,
+        on_data: DataOutput | None = None,
         check: bool = False,
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
         output_limit: int | None = None,
@@ -102,8 +106,9 @@ class Commands:
         `CommandFailedError` and `CommandTimeoutError`. It ends when the command itself has ended; what that left in the background
         goes on. After `timeout_seconds` of the machine's active time (default 30, `None`: never) all that it started in its session
         is killed, and so it is when this call is interrupted. `stdin` is what it reads; without it the input is empty. `on_stdout`
-        and `on_stderr` get text as it comes. Of each stream the result keeps `max_output_bytes`, beginning and end. A command that
-        writes more than `output_limit` bytes (both streams; default: no limit) is killed like after a timeout: `limit == "output"`.
+        and `on_stderr` get text as it comes, `on_data` a pair of 1 (output) or 2 (errors) and the bytes. Of each stream the result
+        keeps `max_output_bytes`, beginning and end. A command that writes more than `output_limit` bytes (both streams; default: no
+        limit) is killed as after a timeout: `limit == "output"`.
         """
         request = self._plans.request(
             command,
@@ -115,7 +120,7 @@ class Commands:
             output_limit=output_limit,
         )
         data = None if stdin is None else as_bytes(stdin)
-        follow = Follower(limit=max_output_bytes, on_stdout=on_stdout, on_stderr=on_stderr)
+        follow = Follower(limit=max_output_bytes, on_stdout=on_stdout, on_stderr=on_stderr, on_data=on_data)
         try:
             result = self._box.channel.run(lambda: follow.run(request, data))
         except BaseException:

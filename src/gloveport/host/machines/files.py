@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal
 
@@ -22,7 +22,7 @@ MAX_DIRECTORY_BYTES = 8 * 1024**3
 ArchiveFormat = Literal["tar", "zip"]
 
 
-def pieces_of(file: IO[bytes], size: int = 256 * 1024) -> Iterator[bytes]:
+def pieces_of(file: IO[bytes], size: int = 256 * 1024) -> Generator[bytes]:
     """A file of the host as pieces."""
     while piece := file.read(size):
         yield piece
@@ -166,7 +166,7 @@ class Files:
 
     def upload_dir(self, source: str | os.PathLike[str], path: str, *, user: str | None = None) -> int:
         """A directory of the host into one of the machine. Gives the bytes of the stream."""
-        with contextlib.closing(pack(Path(source))) as pieces:  # pyright: ignore[reportArgumentType]
+        with contextlib.closing(pack(Path(source))) as pieces:
             return self._channel.run(self._plans.tar_in(path, pieces, user), once=True)
 
     def download_archive(
@@ -200,7 +200,7 @@ class Files:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(open(source, "rb")) if isinstance(source, (str, os.PathLike)) else source
             pieces = tar_of_zip(file) if checked_format(format) == "zip" else pieces_of(file)
-            stack.enter_context(contextlib.closing(pieces))  # pyright: ignore[reportArgumentType]
+            stack.enter_context(contextlib.closing(pieces))
             self._channel.run(self._plans.tar_in(path, pieces, user), once=True)
 
 

@@ -57,7 +57,7 @@ def checked_seconds(name: str, value: float | None, *, zero: bool = False) -> fl
     """A number of seconds, or `None`. Raises `ValidationError`."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValidationError(f"`{name}` must be a number of seconds or None, not {value!r}")
     if value < 0 or (value == 0 and not zero) or value > _MOST_SECONDS:
         raise ValidationError(
@@ -142,7 +142,7 @@ def record_of(
     """What is asked for, as the registry keeps it. Raises `ValidationError` and what the image does not exist for."""
     timeout = DEFAULT_TIMEOUT_SECONDS if isinstance(timeout_seconds, Unset) else timeout_seconds
     given = {"memory_mb": memory_mb, "pids": pids, "cpus": cpus, "disk_mb": disk_mb, "open_files": open_files}
-    chosen = {key: value for key, value in given.items() if not isinstance(value, Unset)}
+    chosen: dict[str, Any] = {key: value for key, value in given.items() if not isinstance(value, Unset)}
     driver = driver or "namespace"
     if driver not in estate.drivers:
         raise ValidationError(f"`driver` must be one of {', '.join(estate.drivers)}, not {driver!r}")

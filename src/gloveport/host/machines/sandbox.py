@@ -205,6 +205,7 @@ class AsyncSandbox:
 
     async def kill(self) -> bool:
         """Delete it with its files. Gives whether it was there. It is done even when this is cancelled."""
+        killed = False
         with anyio.CancelScope(shield=True):
             killed = await run_sync(base.kill, self.id)
         self._box.end("killed")
@@ -280,10 +281,11 @@ class AsyncSandbox:
         records = await run_sync(self._box.estate.registry.snapshots, self.id)
         return [snapshot_of(record) for record in records]
 
-    async def fork(self, n: int = 1) -> list[Self]:
+    async def fork(self, n: int = 1, *, memory: bool = False) -> list[Self]:
         """`n` machines with the files that this one has now."""
         records = await handed_over(
-            lambda: base.fork(self._box.estate, self.id, n), lambda made: [base.kill(record.id) for record in made]
+            lambda: base.fork(self._box.estate, self.id, n, memory=memory),
+            lambda made: [base.kill(record.id) for record in made],
         )
         return [type(self)(Box(self._box.estate, record)) for record in records]
 

@@ -250,9 +250,13 @@ class Sandbox:
         """The snapshots of this machine, the oldest first."""
         return [snapshot_of(record) for record in self._box.estate.registry.snapshots(self.id)]
 
-    def fork(self, n: int = 1) -> list[Self]:
-        """`n` machines with the files that this one has now. It goes on; what is in its memory is not copied."""
-        return [type(self)(Box(self._box.estate, record)) for record in base.fork(self._box.estate, self.id, n)]
+    def fork(self, n: int = 1, *, memory: bool = False) -> list[Self]:
+        """`n` machines with the files that this one has now. It goes on; what is in its memory is not copied: with `memory=True` that is
+        a `CapabilityError`, unless its driver can (`Capabilities.fork`)."""
+        return [
+            type(self)(Box(self._box.estate, record))
+            for record in base.fork(self._box.estate, self.id, n, memory=memory)
+        ]
 
     # ── with ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -239,7 +239,15 @@ class _Build:
 
     def _layer(self, number: int, what: tuple[str, ...], act: Callable[[Commands, Files], object]) -> None:
         image = self._image
-        about = [what, image.layers, image.binds, dict(sorted(image.env.items())), image.workdir, self._user, repr(self._rules)]
+        about = [
+            what,
+            image.layers,
+            image.binds,
+            dict(sorted(image.env.items())),
+            image.workdir,
+            self._user,
+            repr(self._rules),
+        ]
         digest = hashlib.sha256(json.dumps(about).encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST]
         name = f"step-{digest}"
         if self._rebuild:
@@ -294,7 +302,9 @@ def _copy(step: CopyStep, user: str, commands: Commands, files: Files) -> None:
         files.upload_dir(source, path, user=user)
         return
     with source.open("rb") as file:
-        files.write(path, iter(functools.partial(file.read, 1 << 20), b""), mode=source.stat().st_mode & 0o777, user=user)
+        files.write(
+            path, iter(functools.partial(file.read, 1 << 20), b""), mode=source.stat().st_mode & 0o777, user=user
+        )
 
 
 def _copy_upper(folder: Path, staging: Staging) -> None:
@@ -343,7 +353,9 @@ def _of_mapping(step: Mapping[str, Any]) -> list[Step]:
         return [EnvStep(name, text) for name, text in checked_env("env", value).items()]
     values = value if isinstance(value, (list, tuple)) else (value,)
     if not all(isinstance(part, str) for part in values) or len(values) != (2 if word in ("env", "copy") else 1):
-        raise ValidationError(f"{dict(step)!r} is no step", hint='as in {"run": "make"} and {"copy": ["./app", "/app"]}')
+        raise ValidationError(
+            f"{dict(step)!r} is no step", hint='as in {"run": "make"} and {"copy": ["./app", "/app"]}'
+        )
     return [_WORDS[word](*values)]
 
 

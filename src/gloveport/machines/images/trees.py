@@ -23,6 +23,7 @@ __all__ = (
     "give_tree",
     "make_whiteout",
     "measure_tree",
+    "merge_tree",
     "open_folder",
     "remove_tree",
 )
@@ -64,9 +65,15 @@ def copy_tree(source: int, target: int) -> int:
     return _Copy(os.geteuid() == 0).folder(source, target)
 
 
+def merge_tree(source: int, target: int, owner: Callable[[int], int] = lambda id: id) -> int:
+    """Lays the layer `source` over the tree `target`, as overlayfs would show the two. `owner`: whose a file becomes, as root."""
+    return _Merge(os.geteuid() == 0, owner).folder(source, target)
+
+
 class _Copy:
-    def __init__(self, owners: bool) -> None:
+    def __init__(self, owners: bool, owner: Callable[[int], int] = lambda id: id) -> None:
         self._owners = owners
+        self._owner = owner
         self._links: dict[tuple[int, int], str] = {}
         self._root = -1
         self._bytes = 0
@@ -78,7 +85,7 @@ class _Copy:
             for path, status, at, name in _walk(source, closing=lambda: self._leave(open_pairs)):
                 into = open_pairs[-1][1] if open_pairs else target
                 if stat.S_ISDIR(status.st_mode):
-                    os.mkdir(name, 0o700, dir_fd=into)
+                    self._make_folder(name, at, into)
                     open_pairs.append((open_folder(name, at), open_folder(name, into)))
                 else:
                     self._entry(at, into, name, status, os.fsdecode(path))
@@ -88,6 +95,10 @@ class _Copy:
                     os.close(descriptor)
         self._settle_folder(source, target)
         return self._bytes
+
+    def _make_folder(self, name: str, source: int, target: int) -> None:
+        del source
+        os.mkdir(name, 0o700, dir_fd=target)
 
     def _leave(self, open_pairs: list[tuple[int, int]]) -> None:
         """A folder is complete: only now may it become unwritable, and get its times."""
@@ -136,13 +147,48 @@ class _Copy:
 
     def _own(self, folder: int, name: str, status: os.stat_result) -> None:
         if self._owners:
-            os.chown(name, status.st_uid, status.st_gid, dir_fd=folder, follow_symlinks=False)
+            ids = self._owner(status.st_uid), self._owner(status.st_gid)
+            os.chown(name, *ids, dir_fd=folder, follow_symlinks=False)
 
     def _settle(self, status: os.stat_result, made: int) -> None:
         if self._owners:
-            os.fchown(made, status.st_uid, status.st_gid)
+            os.fchown(made, self._owner(status.st_uid), self._owner(status.st_gid))
         os.fchmod(made, stat.S_IMODE(status.st_mode))
         os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+class _Merge(_Copy):
+    def _make_folder(self, name: str, source: int, target: int) -> None:
+        try:
+            super()._make_folder(name, source, target)
+            return
+        except FileExistsError:
+            pass
+        below = os.stat(name, dir_fd=target, follow_symlinks=False)
+        inner = open_folder(name, source)
+        try:
+            hides = os.getxattr(inner, OPAQUE).decode("ascii", "replace")
+        except OSError:
+            hides = ""
+        finally:
+            os.close(inner)
+        if hides == "y" or not stat.S_ISDIR(below.st_mode):
+            remove_tree(name, target)
+            super()._make_folder(name, source, target)
+            return
+        folder = open_folder(name, target)
+        try:
+            os.fchmod(folder, 0o700)  # until it is complete
+        finally:
+            os.close(folder)
+
+    def _settle_folder(self, source: int, made: int) -> None:
+        self._settle(os.fstat(source), made)  # without what is for layers only
+
+    def _entry(self, source: int, target: int, name: str, status: os.stat_result, path: str) -> None:
+        remove_tree(name, target)
+        if not (stat.S_ISCHR(status.st_mode) and status.st_rdev == 0):
+            super()._entry(source, target, name, status, path)
 
 
 def make_whiteout(name: str, folder: int) -> None:

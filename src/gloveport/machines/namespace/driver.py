@@ -13,8 +13,9 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...errors import CapabilityError, SandboxError, UnreachableError
 from ..channel import Channel, connect
@@ -82,6 +83,7 @@ class NamespaceDriver:
     """See `Driver`."""
 
     name = "namespace"
+    copy_memory: Callable[[Path, Path], None] | None = None
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here, found in a small machine; kept until the host is started again."""
@@ -106,6 +108,7 @@ class NamespaceDriver:
         fresh.write_bytes(spec.encode())
         fresh.replace(path)
         (folder / "state").unlink(missing_ok=True)  # of an earlier life
+        said: str | None = None
         for _ in range(_ATTEMPTS):
             said = self._run(folder)
             if said is None:
@@ -155,6 +158,17 @@ class NamespaceDriver:
     def thaw(self, folder: Path) -> None:
         """The reverse."""
         self._ask(folder, Ask.THAW)
+
+    @contextlib.contextmanager
+    def still(self, folder: Path) -> Generator[None]:
+        """Its supervisor keeps it so for as long as a connection is open."""
+        channel = Channel(folder, "ctl.sock", Supervised(folder))
+        try:
+            channel.run(lambda: simple(encode(Ask.SNAPSHOT_BEGIN)))
+            yield
+            channel.run(lambda: simple(encode(Ask.SNAPSHOT_END)))
+        finally:
+            channel.drop()
 
     def timers(self, folder: Path, **milliseconds: int) -> None:
         """Those of its supervisor."""
@@ -221,7 +235,7 @@ def _kill_holder(folder: Path) -> None:
 
 
 def _refusal(said: str) -> SandboxError:
-    words: dict[str, Any] = dict(part.partition("=")[::2] for part in said.split(" ") if "=" in part)
+    words = {part.partition("=")[0]: part.partition("=")[2] for part in said.split(" ") if "=" in part}
     stage, message = words.get("stage", "?"), said.partition("message=")[2] or said
     if stage in ("namespaces", "ids", "private-mounts", "overlay", "seccomp"):
         return CapabilityError(

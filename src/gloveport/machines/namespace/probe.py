@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities.json"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LIMITS: Final = Limits(memory_mb=64, pids=24, cpus=0.9, disk_mb=64, open_files=256)
 _HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
 """`tail` keeps a line that does not end."""
 _MANY: Final = "i=0; while [ $i -lt 60 ]; do sleep 1 & i=$((i+1)); done; echo all"
+_LARGE: Final = "head -c 100000000 /dev/zero > /tmp/large; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; echo all"
 _OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
 
 
@@ -46,8 +47,9 @@ def probe(driver: NamespaceDriver, root: Path) -> Capabilities:
         key = _key()
         kept = json.loads((root / _FILE).read_text("utf-8"))
         if kept["key"] == key:
-            found = kept["capabilities"]
-            return Capabilities(**{**found, "limits": LimitKinds(**found["limits"])})
+            found: dict[str, Any] = kept["capabilities"]
+            found["limits"] = LimitKinds(**found["limits"])
+            return Capabilities(**found)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     except GloveportError as error:
@@ -158,13 +160,10 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         run("true")
         can = driver.groups.can
         limits = LimitKinds(
-            memory="none"
-            if run(_HUNGRY).stdout.strip() == "100000000"
-            else "total"
-            if "memory" in can
-            else "per_process",
+            memory="none" if run(_HUNGRY).stdout.strip() == "100000000" else "total" if "memory" in can else "polled",
             pids="hard",
             cpu="quota" if "cpu" in can else "none",
+            disk="none" if "all" in run(_LARGE).stdout else "polled",
         )
         root_user = run(_OWNER, "0").ok if spec.privileged else False
         channel.drop()

@@ -156,6 +156,7 @@ class BoxConnections(Connections):
     def _misread(self, destination: Destination, error: heads.Misread, row: NetworkLogRow) -> None:
         self.policy.refused(destination, f"the connection to {destination} {error}")
         row.verdict, row.reason = "blocked", self._why(destination)
+        self.journal.write(row)  # before anybody is told
 
     async def reach(self, destination: Destination, row: NetworkLogRow) -> socket.socket | None:
         """A connection there; `None` if there is none, and then the row says why."""
@@ -269,6 +270,7 @@ class BoxConnections(Connections):
             asked.status = 403 if asked.verdict == "blocked" else 502
             row.verdict, row.reason = asked.verdict, asked.reason
             self.journal.end(asked)
+            self.journal.write(row)
             status = "403 Forbidden" if asked.status == 403 else "502 Bad Gateway"
             await say(sock, answer(status, asked.reason))
             return
@@ -291,6 +293,7 @@ class BoxConnections(Connections):
             if status is None:
                 return False
             asked.status = status
+            self.journal.write(asked)  # who has the answer finds it in the log
             if upgrades:  # what was not granted would be further requests, which nobody has looked at
                 splice.release() if status == 101 else splice.silence()
             return True

@@ -11,7 +11,7 @@ import contextlib
 import re
 import socket
 import ssl
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import h11
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ("Opened", "Searched")
 
 _MAX_HEAD: Final = 64 * 1024
+_BODY_AFTER_ANSWER: Final = 1.0
 _ASKED_HOP: Final = frozenset(
     {
         "connection",
@@ -195,6 +196,7 @@ class _Talk:
             self._connections.policy.failed(where.host, where.port, text)
             if self._guest.our_state is h11.SEND_RESPONSE:
                 row.status = 502 if failed else 403
+                self._connections.journal.write(row)
                 await self._client.send(answer("502 Bad Gateway" if failed else "403 Forbidden", text))
             return False
         finally:
@@ -256,6 +258,8 @@ class _Talk:
         body = asyncio.create_task(self._body(upstream, row))
         try:
             await self._answered(upstream, row)
+            # An answer that came at once may have left it no turn; one before the end of a request ends the connection.
+            await asyncio.wait([body], timeout=_BODY_AFTER_ANSWER)
             if body.done():
                 body.result()
         except h11.ProtocolError as error:
@@ -285,6 +289,7 @@ class _Talk:
                     b"\n".join(name + b": " + value for name, value in fields) + b" " + bytes(event.reason)
                 )
                 row.status = event.status_code
+                self._connections.journal.write(row)
                 made = type(event)(status_code=event.status_code, headers=fields, reason=event.reason)
                 await self._told(made)
             elif isinstance(event, h11.Data):
@@ -300,7 +305,7 @@ class _Talk:
                 raise HttpFetchError(f"{self._destination.host} ended the connection without an answer")
 
     async def _told(self, event: Any) -> None:
-        data: bytes | None = self._guest.send(event)
+        data = cast("bytes | None", self._guest.send(event))
         if data:
             await self._client.send(data)
 

@@ -1,0 +1,183 @@
+"""The driver `gvisor`. See `Driver`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any, Final
+
+from ...errors import CapabilityError, SandboxError, UnreachableError
+from ..driver import Capabilities
+from ..namespace.cgroups import make_groups, remove_groups
+from ..namespace.driver import NamespaceDriver, program
+from ..spec import MIB, BoxSpec
+from ..state import Seen, lock_held
+from .bundle import config
+from .roots import merged
+from .runsc import MEMORY, find_runsc, write_bundle
+
+__all__ = ("GvisorDriver",)
+
+_START_SECONDS: Final = 120.0
+_SENTRY_MB: Final = 192
+"""What gVisor's own processes take beside the machine (20240729: 60 to 90 MiB, and more while it is written down)."""
+_LIMIT_FILES: Final = {"memory": ("memory.limit_in_bytes", "memory.max"), "cpu": ("cpu.cfs_quota_us", "cpu.max")}
+
+
+class GvisorDriver(NamespaceDriver):
+    """A process of ours beside each machine speaks what the supervisor of the other driver speaks: most of that driver holds here.
+
+    Paused is written to disk, memory and files, and survives the host's restart.
+    """
+
+    name = "gvisor"
+
+    def probe(self, root: Path) -> Capabilities:
+        """What it gives here, found in a small machine; kept until the host is started again."""
+        from .probe import probe
+
+        return probe(self, root)
+
+    def prepare(self, folder: Path, spec: BoxSpec) -> BoxSpec:
+        """Its control groups, with limits that hold for gVisor and the machine together."""
+        if spec.network:
+            raise CapabilityError(
+                "machines of gVisor have no network yet", missing=("net",), hint="take the driver `namespace`"
+            )
+        groups = make_groups(self.groups, folder.name)
+        limits = spec.limits
+        for group in map(Path, groups):
+            if limits.memory_mb is not None:
+                _write_first(group, _LIMIT_FILES["memory"], str((limits.memory_mb + _SENTRY_MB) * MIB))
+            if limits.cpus is not None:
+                quota = max(1000, round(limits.cpus * 100_000))
+                _write_first(group, _LIMIT_FILES["cpu"], str(quota), f"{quota} 100000")
+        return dataclasses.replace(spec, cgroups=groups, privileged=False, root=spec.root)
+
+    def start(self, folder: Path, spec: BoxSpec) -> None:
+        """Write what the runtime and the keeper read, and start the keeper."""
+        self._describe(folder, spec)
+        (folder / "state").unlink(missing_ok=True)
+        self._start_keeper(folder, spec.cgroups)
+
+    def _describe(self, folder: Path, spec: BoxSpec) -> None:
+        root = merged(folder.parent.parent, spec.image)
+        run = folder / "run"
+        run.mkdir(mode=0o700, exist_ok=True)
+        for left in run.iterdir():
+            left.unlink()
+        write_bundle(folder / "bundle", dict(config(spec, root, run, program())))
+        inside = dataclasses.replace(spec, cgroups=(), privileged=os.geteuid() == 0, root=spec.root or os.geteuid() != 0)
+        (run / "spec").write_bytes(inside.encode())
+        settings = {
+            "runsc": find_runsc(),
+            "groups": list(spec.cgroups),
+            "keep": list(spec.image.keep),
+            "pause_after_ms": spec.pause_after_ms,
+            "idle_ms": spec.idle_ms,
+            "delete_after_ms": 0 if spec.delete_after_ms is None else max(1, spec.delete_after_ms),
+            "wake": spec.wake,
+        }
+        (folder / "keeper.json").write_text(json.dumps(settings), "utf-8")
+
+    def _start_keeper(self, folder: Path, groups: tuple[str, ...]) -> None:
+        package = str(Path(__file__).parents[3])
+        process = subprocess.Popen(
+            [sys.executable, "-c", _KEEPER, package, str(folder), *groups],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            process.wait()  # it has left a child that is nobody's
+            told = _told(process.stdout, _START_SECONDS)
+        finally:
+            process.stdout.close()
+        if told != "ready":
+            raise SandboxError(
+                f"a machine of gVisor could not be started: {told or 'no reason'}", hint="see `log` in its folder"
+            )
+
+    def look(self, folder: Path) -> Seen:
+        """As the other driver; what was written down is paused also when nobody holds it."""
+        seen = super().look(folder)
+        if seen.condition == "stopped" and seen.reason in ("crashed", "reboot") and (folder / MEMORY).is_dir():
+            return dataclasses.replace(seen, condition="paused", reason=seen.reason)
+        return seen
+
+    def thaw(self, folder: Path) -> None:
+        """Start it from disk; by its keeper, or by a new one."""
+        if lock_held(folder):
+            super().thaw(folder)
+            return
+        groups = tuple(json.loads((folder / "keeper.json").read_text("utf-8"))["groups"])
+        for group in groups:
+            os.makedirs(group, exist_ok=True)
+        self._start_keeper(folder, groups)
+
+    def freeze(self, folder: Path) -> None:
+        """Write it to disk and end it."""
+        if lock_held(folder):
+            super().freeze(folder)
+
+    def release(self, folder: Path) -> None:
+        """Its control groups, and what `runsc` has left."""
+        try:
+            groups = json.loads((folder / "keeper.json").read_text("utf-8"))["groups"]
+        except (OSError, ValueError, KeyError):
+            return
+        remove_groups([group for group in groups if Path(group).name == folder.name])
+        shutil.rmtree(folder / "runsc", ignore_errors=True)
+
+    def copy_memory(self, source: Path, target: Path) -> None:
+        """What was written down of a paused machine, for another one with the same spec to start from."""
+        if not (source / MEMORY).is_dir():
+            raise SandboxError("the machine is not paused")
+        draft = target / f"{MEMORY}.copy"
+        draft.mkdir(mode=0o700)
+        for path in (source / MEMORY).iterdir():
+            os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
+        draft.rename(target / MEMORY)
+
+
+_KEEPER: Final = (
+    "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+    "if os.fork(): os._exit(0)\n"
+    "for group in sys.argv[3:]:\n"
+    "    open(group + '/cgroup.procs', 'w').write('0')\n"
+    "from pathlib import Path\n"
+    "from gloveport.machines.gvisor.keeper import main\n"
+    "sys.exit(main(Path(sys.argv[2])))\n"
+)
+
+
+def _write_first(group: Path, names: tuple[str, ...], *values: str) -> None:
+    """Version 1 has the first file, version 2 the second."""
+    for name, value in zip(names, (*values, *values), strict=False):
+        if (group / name).exists():
+            (group / name).write_text(value)
+
+
+def _told(pipe: IO[bytes], seconds: float) -> str:
+    """What the keeper says: `ready`, or all until it has ended."""
+    end, said = time.monotonic() + seconds, b""
+    while said != b"ready\n":
+        ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            raise UnreachableError(f"a machine of gVisor did not start within {seconds:g} s")
+        data = os.read(pipe.fileno(), 4096)
+        if not data:
+            break
+        said += data
+    return said.decode("utf-8", "replace").strip()

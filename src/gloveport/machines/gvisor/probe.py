@@ -1,0 +1,129 @@
+"""What machines of gVisor have on this host, found by making a small one. Kept until the host is started again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import GloveportError, SandboxError
+from ..channel import Channel
+from ..driver import Capabilities, LimitKinds
+from ..exec import ExecRequest, Follower
+from ..home import boot_id
+from ..images.host import host_image
+from ..images.trees import remove_tree
+from ..locks import transition
+from ..namespace.driver import Supervised, program
+from ..spec import BoxSpec, Limits
+from .runsc import find_runsc
+
+if TYPE_CHECKING:
+    from .driver import GvisorDriver
+
+__all__ = ("probe",)
+
+_FILE: Final = "capabilities-gvisor.json"
+_VERSION: Final = 1
+_LIMITS: Final = Limits(memory_mb=256, pids=None, cpus=None, disk_mb=None)
+_OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
+
+
+def probe(driver: GvisorDriver, root: Path) -> Capabilities:
+    """As it was found before in this boot by this user with these programs, or found now."""
+    try:
+        key = _key()
+    except (GloveportError, OSError) as error:
+        return Capabilities(driver="gvisor", isolation="none", problem=str(error))
+    try:
+        kept = json.loads((root / _FILE).read_text("utf-8"))
+        if kept["key"] == key:
+            found = kept["capabilities"]
+            return Capabilities(**{**found, "limits": LimitKinds(**found["limits"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    measured = _measure(driver, root)
+    if measured.isolation != "none":
+        fresh = root / f".{_FILE}-{secrets.token_hex(4)}"
+        fresh.write_text(json.dumps({"key": key, "capabilities": measured.as_dict()}), "utf-8")
+        fresh.replace(root / _FILE)
+    return measured
+
+
+def _key() -> list[Any]:
+    marks = list[Any]()
+    for path in (program(), Path(find_runsc())):
+        info = path.stat()
+        marks += [str(path), info.st_size, info.st_mtime_ns]
+    return [_VERSION, boot_id(), os.geteuid(), *marks]
+
+
+def _measure(driver: GvisorDriver, root: Path) -> Capabilities:
+    nothing = Capabilities(driver="gvisor", isolation="none")
+    try:
+        with _folder(driver, root) as folder:
+            spec = BoxSpec(
+                id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False
+            )
+            driver.start(folder, driver.prepare(folder, spec))
+            return _try(driver, folder)
+    except (GloveportError, OSError) as error:
+        return dataclasses.replace(nothing, problem=str(error))
+
+
+def _try(driver: GvisorDriver, folder: Path) -> Capabilities:
+    if "gvisor" not in _said(folder, "dmesg | head -1", "0").lower():
+        raise SandboxError("the machine's kernel is not that of gVisor")
+    owner = _said(folder, f"{_OWNER} && echo may", "0") == "may"
+    _said(folder, "setsid sleep 1000 >/dev/null 2>&1 & echo $! >/tmp/pid", "0")
+    pause = "none"
+    with contextlib.suppress(GloveportError, OSError):
+        driver.freeze(folder)
+        driver.thaw(folder)
+        pause = "disk" if _said(folder, "kill -0 $(cat /tmp/pid) && echo alive", "0") == "alive" else "none"
+    can = driver.groups.can
+    return Capabilities(
+        driver="gvisor",
+        isolation="gvisor",
+        memory_pause="disk" if pause == "disk" else "none",
+        fork="memory" if pause == "disk" else "none",
+        fork_files="none",
+        limits=LimitKinds(
+            memory="total" if "memory" in can else "per_process",
+            pids="none",
+            cpu="quota" if "cpu" in can else "none",
+            disk="hard_ram" if "memory" in can else "none",
+        ),
+        net="none",
+        root_user=owner,
+        freezer="none",
+    )
+
+
+def _said(folder: Path, command: str, user: str) -> str:
+    channel = Channel(folder, "agent.sock", Supervised(folder))
+    try:
+        request = ExecRequest(shell=command, user=user, cwd="/", timeout_ms=20_000)
+        return channel.run(lambda: Follower(limit=4096).run(request)).stdout.strip()
+    finally:
+        channel.drop()
+
+
+@contextlib.contextmanager
+def _folder(driver: GvisorDriver, root: Path) -> Generator[Path]:
+    """Of a machine that nobody knows, and of which nothing is left."""
+    id = f"probe-{secrets.token_hex(8)}"  # noqa: A001
+    folder = root / "boxes" / id
+    with transition(root, id):
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            driver.kill(folder, "probe")
+            driver.release(folder)
+            remove_tree(folder)
