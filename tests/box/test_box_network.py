@@ -178,7 +178,9 @@ def test_one_of_many_boxes_starts_the_gateway(place: Place) -> None:
     command = ["/bin/sh", "-c", f"echo begin >> {log}; sleep 1; echo end >> {log}"]
     with contextlib.ExitStack() as stack:
         for _ in range(4):
-            folder = place.directory(network="gateway", gateway_socket=str(missing / "gateway.sock"), gateway_argv=command)
+            folder = place.directory(
+                network="gateway", gateway_socket=str(missing / "gateway.sock"), gateway_argv=command
+            )
             (folder / "network.json").write_bytes(PLAN)
             stack.enter_context(place.running(folder))
         wait_for(lambda: log.read_text().count("end") >= 2)
