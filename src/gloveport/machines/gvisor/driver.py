@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -60,6 +62,18 @@ class GvisorDriver(NamespaceDriver):
                 quota = max(1000, round(limits.cpus * 100_000))
                 _write_first(group, _LIMIT_FILES["cpu"], str(quota), f"{quota} 100000")
         return dataclasses.replace(spec, cgroups=groups, privileged=False, root=spec.root)
+
+    @contextlib.contextmanager
+    def still(self, folder: Path) -> Generator[None]:
+        """On disk meanwhile. When whoever asked for this dies, it stays there, and the next call wakes it."""
+        running = self.look(folder).condition == "running"
+        if running:
+            self.freeze(folder)
+        try:
+            yield
+        finally:
+            if running:
+                self.thaw(folder)
 
     def start(self, folder: Path, spec: BoxSpec) -> None:
         """Write what the runtime and the keeper read, and start the keeper."""
