@@ -102,7 +102,7 @@ static void hear_supervisor(void) {
     }
     if (count) close(fd[0]);
     if (text[0] == K_QUIESCE) {
-        connections_quiesce(NULL);
+        connections_quiesce();
         static const uint8_t word = K_QUIESCE;
         send_message(agent.handoff.fd, &word, 1, NULL, 0);
     }

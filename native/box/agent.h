@@ -107,7 +107,7 @@ void connection_error(struct connection *c, int error, const char *message, cons
 /* Parses what has come, when the connection is free to take a request. */
 void connection_go_on(struct connection *c);
 /* Every connection without a request ends: before the box is frozen. */
-void connections_quiesce(const struct connection *but);
+void connections_quiesce(void);
 void connection_worker_ended(pid_t pid, int status);
 /* Frees what was closed while the loop was in the middle of events. */
 void connections_sweep(void);

@@ -65,9 +65,9 @@ void connections_sweep(void) {
     }
 }
 
-void connections_quiesce(const struct connection *but) {
+void connections_quiesce(void) {
     for (struct connection *c = agent.connections; c; c = c->next)
-        if (c != but && !c->worker && !c->follows && !c->in_size && !c->out_size && !c->dial) connection_close(c);
+        if (!c->worker && !c->follows && !c->in_size && !c->out_size && !c->dial) connection_close(c);
 }
 
 static void set_events(struct connection *c) {

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.box.client import (
+    ATTACH,
     DIAL,
     EXEC,
     FREEZE,
@@ -145,15 +146,22 @@ def lonely(program: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_an_agent_alone(lonely: Path) -> None:
+    """It lets go of the world outside when its driver says so, and comes back when the driver's file is there."""
     with Connection(lonely) as driver, Connection(lonely) as idle, Connection(lonely) as busy:
         assert busy.ask(HELLO)["version"] == 1 and idle.ask(HELLO) and driver.run("echo", "x")["stdout"] == b"x\n"
         busy.send(EXEC, shell="sleep 0.5; echo done", timeout_ms=100_000, follow=1)
-        busy.answer()
+        job = busy.answer()[1]["id"]
         assert driver.ask(QUIESCE) == {}
-        with pytest.raises(EOFError):
-            idle.frame()
+        for client in (driver, idle, busy):
+            with pytest.raises(EOFError):
+                client.frame()
+    assert not (lonely / "agent.sock").exists()
+    (lonely / "agent.sock.go").touch()
+    wait_for(lambda: (lonely / "agent.sock").exists())
+    with Connection(lonely) as driver:
         assert driver.ask(RESUMED, frozen_ms=3_600_000) == {}
         assert driver.ask(RESEED, data=os.urandom(32)) == {}
         with pytest.raises(BoxError):
             driver.ask(RESEED)
-        assert busy.follow()["stdout"] == b"done\n"
+        driver.send(ATTACH, id=job)
+        assert driver.follow()["stdout"] == b"done\n"

@@ -214,6 +214,9 @@ def test_an_agent_survives_nonsense(agent: Path) -> None:
         noisy = bytearray(frames)
         for _ in range(chance.randrange(3)):  # lengths, kinds and tags; a changed path still leads nowhere
             noisy[chance.randrange(min(len(noisy), 12))] = chance.randrange(256)
+        if not (agent / "agent.sock").exists():  # by chance it was told to let go of us
+            (agent / "agent.sock.go").touch()
+            wait_for((agent / "agent.sock").exists)
         with Connection(agent, timeout=0.02) as client:
             client.socket.settimeout(5)
             try:
@@ -223,6 +226,8 @@ def test_an_agent_survives_nonsense(agent: Path) -> None:
                     pass
             except (OSError, TimeoutError):
                 pass
+    (agent / "agent.sock.go").touch()
+    wait_for((agent / "agent.sock").exists)
     with Connection(agent) as client:
         assert client.run("echo", "still")["stdout"] == b"still\n", seed
     with Connection(agent) as client, pytest.raises((EOFError, ConnectionError, socket.timeout)):

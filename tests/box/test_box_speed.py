@@ -8,6 +8,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+from buildsteps import box
+
 from tests.box.client import FREEZE, THAW, Connection
 from tests.box.places import Place, state, wait_for
 
@@ -87,3 +90,10 @@ def test_a_pause_does_not_depend_on_memory(place: Place) -> None:
         full = fastest(cycle, 20)
     print(f"{full * 1000:.2f} ms with 200 MiB, {empty * 1000:.2f} ms without")
     assert full <= empty * 5 + 0.005
+
+
+@pytest.mark.parametrize("architecture", box.ARCHITECTURES)
+def test_the_program_is_small(architecture: str) -> None:
+    made = box.build(architecture)
+    assert made is not None and made.stat().st_size <= 150_000
+    assert made.read_bytes()[:4] == b"\x7fELF"
