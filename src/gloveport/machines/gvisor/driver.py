@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from ...errors import CapabilityError, SandboxError, UnreachableError
 from ..driver import Capabilities
@@ -64,18 +64,6 @@ class GvisorDriver(NamespaceDriver):
                 _write_first(group, _LIMIT_FILES["cpu"], str(quota), f"{quota} 100000")
         return dataclasses.replace(spec, cgroups=groups, privileged=False, root=spec.root)
 
-    @contextlib.contextmanager
-    def still(self, folder: Path) -> Generator[None]:
-        """On disk meanwhile. When whoever asked for this dies, it stays there, and the next call wakes it."""
-        running = self.look(folder).condition == "running"
-        if running:
-            self.freeze(folder)
-        try:
-            yield
-        finally:
-            if running:
-                self.thaw(folder)
-
     def start(self, folder: Path, spec: BoxSpec) -> None:
         """Write what the runtime and the keeper read, and start the keeper."""
         self._describe(folder, spec)
@@ -89,7 +77,9 @@ class GvisorDriver(NamespaceDriver):
         for left in run.iterdir():
             left.unlink()
         write_bundle(folder / "bundle", dict(config(spec, root, run, program())))
-        inside = dataclasses.replace(spec, cgroups=(), privileged=os.geteuid() == 0, root=spec.root or os.geteuid() != 0)
+        inside = dataclasses.replace(
+            spec, cgroups=(), privileged=os.geteuid() == 0, root=spec.root or os.geteuid() != 0
+        )
         (run / "spec").write_bytes(inside.encode())
         settings = {
             "runsc": find_runsc(),
