@@ -36,7 +36,7 @@ def groups_left(root, ids):
     """Control groups of these machines."""
     from gloveport.machines.namespace.cgroups import find_groups
 
-    return [str(parent / id) for parent in find_groups().parents for id in ids if (parent / id).exists()]
+    return [str(parent / one) for parent in find_groups().parents for one in ids if (parent / one).exists()]
 
 
 @pytest.fixture(scope="session")

@@ -44,13 +44,13 @@ class Hand:
         self.process.wait(30)
 
 
-def status(id):
+def status(id):  # noqa: A002
     from gloveport import Sandbox
 
     return next((info.status for info in Sandbox.list() if info.id == id), "deleted")
 
 
-def do(what, id, *more, **options):
+def do(what, id, *more, **options):  # noqa: A002
     from gloveport import Sandbox
     from gloveport.machines.box import Box
     from gloveport.machines.estate import estate
@@ -99,7 +99,7 @@ def storm(count, seed):
     return fine
 
 
-def fight(id, count, seed):
+def fight(id, count, seed):  # noqa: A002
     """Whatever may be done with a machine that others fight for, but to kill it. Gives the errors that nobody may get."""
     from gloveport.errors import ConflictError, SandboxPausedError
 

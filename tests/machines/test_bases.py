@@ -200,10 +200,14 @@ def test_debian():
     if os.geteuid() != 0 or not os.path.exists("/usr/bin/apt-get"):
         pytest.skip("a Debian image is made by root, with apt-get")
     with Sandbox.create(image="debian") as sandbox:
-        told = sandbox.commands.run("dpkg --audit; git --version; python3 -c 'print(6 * 7)'; id -un; touch mine && echo ok")
+        told = sandbox.commands.run(
+            "dpkg --audit; git --version; python3 -c 'print(6 * 7)'; id -un; touch mine && echo ok"
+        )
         assert told.stdout.splitlines()[1:] == ["42", "user", "ok"]
         layers = estate().layers.ids()
-        owners = sandbox.commands.run("stat -c %U /etc/shadow /home/user; dpkg -l | grep -c '^ii'", user="root").stdout.split()
+        owners = sandbox.commands.run(
+            "stat -c %U /etc/shadow /home/user; dpkg -l | grep -c '^ii'", user="root"
+        ).stdout.split()
         assert owners[:2] == ["root", "user"]
         assert int(owners[2]) > 80
         with Sandbox.create(image="debian"):

@@ -255,7 +255,7 @@ def test_a_directory_comes_down_and_goes_up(files, shared, tmp_path):
 
 
 @pytest.mark.parametrize("format", ["tar", "zip"])
-def test_archives(files, shared, tmp_path, format):
+def test_archives(files, shared, tmp_path, format):  # noqa: A002
     files.write_many({"/workspace/p/a": "A", "/workspace/p/d/b": "B" * 1000})
     files.download_archive("/workspace/p", tmp_path / "p.archive", format=format)
     files.upload_archive(tmp_path / "p.archive", "/workspace/back", format=format)

@@ -193,6 +193,6 @@ async def test_a_create_that_is_cancelled_leaves_nothing(state):
             await AsyncSandbox.create()
             await anyio.sleep(10)
     made = {record.id for record in estate().registry.find()} - before
-    for id in made:  # those whose handle was given, and dropped by us
+    for id in made:  # noqa: A001 (those whose handle was given, and dropped by us)
         assert await AsyncSandbox.kill_by_id(id)
     assert len(made) < 6

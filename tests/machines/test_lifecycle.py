@@ -399,4 +399,4 @@ def test_a_storm(state):
     ended = [record.id for record in estate().registry.find(ended=True)]
     assert len(ended) >= 200
     assert groups_left(state, ended) == []
-    assert len(boxes_alive(state)) == sum(len(boxes_alive(state / "boxes" / id)) for id in before)
+    assert len(boxes_alive(state)) == sum(len(boxes_alive(state / "boxes" / one)) for one in before)

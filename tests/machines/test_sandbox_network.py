@@ -19,7 +19,13 @@ from gloveport.machines.estate import estate
 
 from .conftest import eventually
 
-GET = "python3 - <<'E'\nimport socket\ntry:\n c = socket.create_connection(({!r}, {}), 5)\n print(c.recv(10).decode())\nexcept OSError as e:\n print(e)\nE"
+GET = """python3 - <<'E'
+import socket
+try:
+    print(socket.create_connection(({!r}, {}), 5).recv(10).decode())
+except OSError as error:
+    print(error)
+E"""
 
 
 @pytest.fixture

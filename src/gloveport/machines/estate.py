@@ -24,6 +24,7 @@ from ..errors import (
     SandboxNotFoundError,
 )
 from .driver import Driver
+from .gvisor.driver import GvisorDriver
 from .home import box_folder, host_name, state_root
 from .images.collection import collect
 from .images.layers import LayerStore
@@ -31,7 +32,6 @@ from .images.manifests import ImageStore
 from .images.owners import Owners
 from .images.trees import remove_tree
 from .locks import hold, transition
-from .gvisor.driver import GvisorDriver
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
 from .spec import UID_BASE, BoxSpec, Image, Limits

@@ -29,7 +29,7 @@ from .sync import Sandbox
 __all__ = ("AsyncSandboxPool", "SandboxPool", "WarmBoxes")
 
 _REFILL_SECONDS: Final = 0.02
-_WARM: Final = ExecRequest(shell="true", label="warm")
+_WARM: Final = ExecRequest(shell="true", label="warm")  # noqa: S604 (in the machine)
 Handle = TypeVar("Handle", Sandbox, AsyncSandbox)
 
 

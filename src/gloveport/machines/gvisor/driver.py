@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from ...errors import CapabilityError, SandboxError, UnreachableError
 from ..driver import Capabilities
