@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -46,6 +46,12 @@ class Capabilities:
     problem: str = ""
     """Why there is no isolation."""
 
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Capabilities:
+        """From what `as_dict` gave. Raises `TypeError` for what another release gave."""
+        options: dict[str, Any] = {**data, "limits": LimitKinds(**data["limits"])}
+        return cls(**options)
+
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
         return dataclasses.asdict(self)
@@ -59,8 +65,10 @@ class Driver(Protocol):
 
     name: str
 
-    copy_memory: Callable[[Path, Path], None] | None
-    """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None] | None:
+        """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+        ...
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here. Does not raise for what is missing: it says so."""

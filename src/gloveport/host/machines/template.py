@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from anyio.to_thread import run_sync
 
@@ -350,8 +350,8 @@ def _of_mapping(step: Mapping[str, Any]) -> list[Step]:
         raise ValidationError(f"{dict(step)!r} is no step", hint=f"write one of {', '.join(_WORDS)} and what it is for")
     ((word, value),) = step.items()
     if word == "env" and isinstance(value, Mapping):
-        return [EnvStep(name, text) for name, text in checked_env("env", value).items()]
-    values = value if isinstance(value, (list, tuple)) else (value,)
+        return [EnvStep(name, text) for name, text in checked_env("env", cast("Mapping[str, str]", value)).items()]
+    values: list[Any] = list(cast("list[Any]", value)) if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(part, str) for part in values) or len(values) != (2 if word in ("env", "copy") else 1):
         raise ValidationError(
             f"{dict(step)!r} is no step", hint='as in {"run": "make"} and {"copy": ["./app", "/app"]}'

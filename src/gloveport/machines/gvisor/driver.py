@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import IO, Final
 
@@ -155,15 +155,10 @@ class GvisorDriver(NamespaceDriver):
         remove_groups([str(parent / folder.name) for parent in self.groups.parents])
         shutil.rmtree(folder / "runsc", ignore_errors=True)
 
-    def copy_memory(self, source: Path, target: Path) -> None:
-        """What was written down of a paused machine, for another one with the same spec to start from."""
-        if not (source / MEMORY).is_dir():
-            raise SandboxError("the machine is not paused")
-        draft = target / f"{MEMORY}.copy"
-        draft.mkdir(mode=0o700)
-        for path in (source / MEMORY).iterdir():
-            os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
-        draft.rename(target / MEMORY)
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None]:
+        """As the protocol says: for a machine with the same spec."""
+        return _copy_memory
 
 
 _KEEPER: Final = (
@@ -196,3 +191,13 @@ def _told(pipe: IO[bytes], seconds: float) -> str:
             break
         said += data
     return said.decode("utf-8", "replace").strip()
+
+
+def _copy_memory(source: Path, target: Path) -> None:
+    if not (source / MEMORY).is_dir():
+        raise SandboxError("the machine is not paused")
+    draft = target / f"{MEMORY}.copy"
+    draft.mkdir(mode=0o700)
+    for path in (source / MEMORY).iterdir():
+        os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
+    draft.rename(target / MEMORY)

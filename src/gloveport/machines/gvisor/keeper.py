@@ -99,7 +99,7 @@ class Keeper:
     async def _launch(self, *verb: str) -> None:
         self._container = f"{self.folder.name[-20:]}-{time.monotonic_ns():x}"
         arguments = [*verb, f"--bundle={self.folder / 'bundle'}", self._container]
-        with open(self.folder / "log", "ab") as log:
+        with open(self.folder / "log", "ab") as log:  # noqa: ASYNC230
             self._process = await asyncio.create_subprocess_exec(
                 *self._runsc.attached(*arguments),
                 stdin=subprocess.DEVNULL,
@@ -333,7 +333,11 @@ class Keeper:
         return encode(Tell.OK, fields((Tag.STATE, self._phase), (Tag.REASON, self._reason), (Tag.MS, spent)))
 
     def _set_timers(self, asked: Fields) -> None:
-        names = ((Tag.PAUSE_AFTER_MS, "pause_after_ms"), (Tag.IDLE_MS, "idle_ms"), (Tag.DELETE_AFTER_MS, "delete_after_ms"))
+        names = (
+            (Tag.PAUSE_AFTER_MS, "pause_after_ms"),
+            (Tag.IDLE_MS, "idle_ms"),
+            (Tag.DELETE_AFTER_MS, "delete_after_ms"),
+        )
         for tag, name in names:
             if (value := asked.integer(tag, -1)) >= 0:
                 self._settings[name] = value
