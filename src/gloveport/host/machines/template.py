@@ -30,6 +30,7 @@ from .commands import Commands
 from .files import Files
 from .network import Network, network_rules
 from .options import checked_seconds, checked_user
+from .progress import reporting
 
 __all__ = ("AsyncTemplate", "CopyStep", "EnvStep", "RunStep", "Step", "Template", "UserStep", "WorkdirStep")
 
@@ -131,7 +132,9 @@ class Template:
         `Sandbox.create` raises.
         """
         found = estate()
-        build = _Build(found, _checked_name(name), from_, network, memory_mb, disk_mb, rebuild, on_log or _quiet)
+        log = on_log or _quiet
+        with reporting(lambda text: log(f"{text}\n")):
+            build = _Build(found, _checked_name(name), from_, network, memory_mb, disk_mb, rebuild, log)
         return cls._of(build.make(_steps(steps)))
 
     @classmethod
