@@ -31,10 +31,10 @@ def anyio_backend(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def made():
-    """References of what a module made, deleted at its end."""
-    capability, refs = MachineSandbox(), []
+@pytest.fixture(scope="module", params=["user", "root"])
+def made(request):
+    """References of what a module made, deleted at its end. Commands are of the machine's user, or of its root."""
+    capability, refs = MachineSandbox(user=None if request.param == "user" else "root"), []
     yield capability, refs
     for ref in refs:
         Sandbox.kill_by_id(ref.id.partition(".")[0])
