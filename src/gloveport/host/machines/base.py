@@ -196,7 +196,7 @@ def update(found: Estate, id: str, *, network: Network | Unset = UNSET, **change
             )
         return found.update(id, **checked)
     _network(str(found.root), id).update(rules)
-    options = {**record.options, "network": None if rules is None else shown_rules(rules)}
+    options = {"network": None if rules is None else shown_rules(rules)}
     return found.update(id, options=options, **checked)
 
 

@@ -20,7 +20,7 @@ from ...machines.estate import Estate, estate, image_options
 from ...machines.filing import checked_path
 from ...machines.images.layers import Staging
 from ...machines.images.manifests import Image, image_name
-from ...machines.images.trees import copy_tree, digest_tree, open_folder
+from ...machines.images.trees import digest_tree, open_folder
 from ...machines.result import CommandResult
 from ...machines.spec import Image as Root
 from ...machines.spec import checked_env
@@ -262,7 +262,7 @@ class _Build:
         self._image.layers = [layer, *image.layers]
 
     def _made(self, staging: Staging, act: Callable[[Commands, Files], object]) -> None:
-        """Act in a machine, and copy what it has written."""
+        """Act in a machine, and take what it has written."""
         image, layers = self._image, self._found.layers
         root = Root(
             name=image.name,
@@ -277,7 +277,7 @@ class _Build:
         try:
             act(Commands(box), Files(box))
             box.channel.drop()
-            self._found.frozen(box.id, lambda _, folder: _copy_upper(folder, staging))
+            self._found.take_files(box.id, staging.tree)
         finally:
             box.channel.drop()
             kill(box.id)
@@ -308,15 +308,6 @@ def _copy(step: CopyStep, user: str, commands: Commands, files: Files) -> None:
         files.write(
             path, iter(functools.partial(file.read, 1 << 20), b""), mode=source.stat().st_mode & 0o777, user=user
         )
-
-
-def _copy_upper(folder: Path, staging: Staging) -> None:
-    upper, target = open_folder(folder / "upper"), open_folder(staging.tree)
-    try:
-        copy_tree(upper, target)
-    finally:
-        os.close(upper)
-        os.close(target)
 
 
 def _digest(step: CopyStep) -> str:
