@@ -39,7 +39,8 @@ class Capabilities:
     fork: Literal["files", "memory", "none"] = "none"
     fork_files: Literal["relayer", "copy", "none"] = "none"
     limits: LimitKinds = dataclasses.field(default_factory=LimitKinds)
-    net: Literal["none", "rules"] = "none"
+    net: Literal["none", "rules", "proxy"] = "none"
+    """`rules`: every connection of every program is the gateway's. `proxy`: there is an HTTP proxy, and no other way out."""
     root_user: bool = False
     """Whether the machine's root may give files to other users, as package managers of distributions do."""
     freezer: Literal["cgroup", "signals", "none"] = "none"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities-gvisor.json"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LIMITS: Final = Limits(memory_mb=256, pids=None, cpus=None, disk_mb=None)
 _OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
 
