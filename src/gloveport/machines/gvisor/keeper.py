@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import functools
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -33,6 +31,7 @@ from ..wire import Ask, Fields, Tag, Tell, encode, fields
 from .agent import AgentLine, say
 from .bundle import KEPT, RUN
 from .relay import Relay
+from .children import adopt_orphans, begin, end_children, sentry_of
 from .network import Attached, Starter
 from .requests import read_request
 from .runsc import MEMORY, Runsc
@@ -45,7 +44,6 @@ _READY_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 20.0
 _KILL_SECONDS: Final = 10.0
 _LOOK: Final = 0.01
-_PR_SET_PDEATHSIG: Final = 1
 _USED: Final = f"{MEMORY}.used"
 _LOCK_SECONDS: Final = 5.0
 _BACK_SECONDS: Final = 10.0
@@ -118,10 +116,11 @@ class Keeper:
                 stderr=log,
                 cwd="/",
                 env={"PATH": os.defpath},
-                preexec_fn=functools.partial(_begin, self._settings["groups"]),
+                preexec_fn=functools.partial(begin, self._settings["groups"]),
             )
         self._keep(self._wait_for(self._process))
         await self._listens()
+        self._keep(self._wait_for_sentry(self._process))
 
     async def _listens(self, seconds: float = _READY_SECONDS) -> None:
         """Until the agent has its socket."""
@@ -150,6 +149,23 @@ class Keeper:
             if process is self._process and self._phase == "running":
                 self._end("ended" if not self._over_memory() else "memory")
 
+    async def _wait_for_sentry(self, process: asyncio.subprocess.Process) -> None:
+        """`runsc` looks only now and then whether it lives."""
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            handle = sentry_of(process.pid)
+        except OSError:
+            return  # it has ended, or `runsc` starts it in another way than we know: then it is found out later
+        try:
+            loop.add_reader(handle, gone.set)
+            await gone.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
     def _over_memory(self) -> bool:
         for group in self._settings["groups"]:
             for name in ("memory.oom_control", "memory.events"):
@@ -172,22 +188,20 @@ class Keeper:
             self._network.close()
         for name in ("agent.sock", "ctl.sock"):
             (self.folder / name).unlink(missing_ok=True)
-        shutil.rmtree(self.folder / "runsc", ignore_errors=True)
 
     async def _stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(SandboxError):
-            await asyncio.to_thread(self._runsc.call, "kill", self._container, "KILL")
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, TimeoutError):
-                await asyncio.wait_for(process.wait(), 2.0)
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()  # the sentry dies with it
-            await process.wait()
-        with contextlib.suppress(SandboxError):
-            await asyncio.to_thread(self._runsc.call, "delete", "--force", self._container)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        await self._clear()
+
+    async def _clear(self) -> None:
+        """What is left of `runsc`. (`runsc delete` would do less, slowly.)"""
+        await asyncio.to_thread(end_children, self._network.starters if self._network is not None else ())
+        shutil.rmtree(self.folder / "runsc", ignore_errors=True)
 
     # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -244,8 +258,7 @@ class Keeper:
             self._process = None  # it has ended with that
             if process is not None:
                 await asyncio.wait_for(process.wait(), _KILL_SECONDS)
-            with contextlib.suppress(SandboxError):
-                await asyncio.to_thread(self._runsc.call, "delete", "--force", self._container)
+            await self._clear()
             _sync(draft)
             draft.rename(self.folder / MEMORY)
         except BaseException:
@@ -302,10 +315,8 @@ class Keeper:
                 async with self._changing:  # not while it is being written down
                     inner = await AgentLine.open(self.run)
             except (SandboxError, OSError) as error:
-                if self._process is not None:
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._process.wait(), _GONE_SECONDS)
-                        return  # it has just ended, and everybody will see that
+                if self._killed or await self._goes():
+                    return  # everybody will see that
                 await self._turn_away(client, f"the machine's agent cannot be reached: {error}")
                 return
             relay = Relay(client, inner)
@@ -314,6 +325,15 @@ class Keeper:
                 await relay.run(self._touch)
             finally:
                 self._relays.discard(relay)
+
+    async def _goes(self) -> bool:
+        """Whether it has just ended."""
+        if self._process is None:
+            return self._phase != "paused"
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._process.wait()), _GONE_SECONDS)
+            return True
+        return False
 
     async def _turn_away(self, client: socket.socket, message: str, number: int = 0, code: str = "driver") -> None:
         error = fields((Tag.ERRNO, number), (Tag.MESSAGE, message[:400]), (Tag.CODE, code))
@@ -421,17 +441,6 @@ def _boot() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-_LIBC: Final = ctypes.CDLL(None)
-
-
-def _begin(groups: Sequence[str]) -> None:
-    """In the child: it dies with us, and counts for its machine. We do not: what the machine uses up is not ours."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    for group in groups:
-        with open(f"{group}/cgroup.procs", "w") as file:
-            file.write("0")
-
-
 def _listen(folder: Path, name: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     (folder / name).unlink(missing_ok=True)
@@ -505,6 +514,7 @@ def main(folder: Path) -> int:
         settings = json.loads((folder / "keeper.json").read_text("utf-8"))
         starter = Starter(settings["gateway_argv"]) if settings["gateway_socket"] else None
         enter_namespaces()
+        adopt_orphans()
         asyncio.run(_serve(folder, told, settings, starter))
     except (SandboxError, OSError) as error:
         with contextlib.suppress(OSError):

@@ -60,6 +60,11 @@ class Starter:
             env={"PATH": os.defpath},
         )
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
     def start(self) -> bool:
         """Start a gateway, or find that one is there. Gives whether it went well."""
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -94,6 +99,11 @@ class Attached:
         with _opened(folder) as directory, socket.socket(socket.AF_UNIX) as nobody:
             with contextlib.suppress(OSError):  # the gateway was faster
                 nobody.bind(f"/proc/self/fd/{directory}/{SOCKET}")
+
+    @property
+    def starters(self) -> tuple[int, ...]:
+        """Processes that are no machine's."""
+        return (self._starter.pid,)
 
     async def run(self) -> None:
         """Until it is cancelled."""
