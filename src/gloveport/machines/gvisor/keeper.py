@@ -42,7 +42,6 @@ __all__ = ("Keeper", "main")
 Phase = Literal["running", "paused", "gone"]
 _READY_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 20.0
-_KILL_SECONDS: Final = 10.0
 _LOOK: Final = 0.01
 _USED: Final = f"{MEMORY}.used"
 _LOCK_SECONDS: Final = 5.0
@@ -251,20 +250,18 @@ class Keeper:
     async def _write_down(self) -> None:
         draft = self.folder / f"{MEMORY}.new"
         shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        process = self._process
+        draft.mkdir(mode=0o700, exist_ok=True)
         try:
-            await asyncio.to_thread(self._runsc.call, "checkpoint", f"--image-path={draft}", self._container)
-            self._process = None  # it has ended with that
-            if process is not None:
-                await asyncio.wait_for(process.wait(), _KILL_SECONDS)
-            await self._clear()
-            _sync(draft)
+            # Without `--leave-running` it ends, also when the disk is full and nothing was written (20240729). It runs on for a moment,
+            # with nothing of the world outside, and that is not remembered.
+            arguments = ("--leave-running", f"--image-path={draft}", self._container)
+            await asyncio.to_thread(self._runsc.call, "checkpoint", *arguments)
+            await asyncio.to_thread(_sync, draft)
             draft.rename(self.folder / MEMORY)
         except BaseException:
-            self._process = process
             shutil.rmtree(draft, ignore_errors=True)
             raise
+        await self._stop()
 
     async def thaw(self, reason: str) -> None:
         """Start it from what was written down. Raises `SandboxError`, and that stays."""
