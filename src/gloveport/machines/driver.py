@@ -43,7 +43,8 @@ class Capabilities:
     fork_files: Literal["relayer", "copy", "none"] = "none"
     """How files are forked: `relayer` takes as long for any amount of them, unless a process of the machine is in the way."""
     limits: LimitKinds = dataclasses.field(default_factory=LimitKinds)
-    net: Literal["none", "rules"] = "none"
+    net: Literal["none", "rules", "proxy"] = "none"
+    """`rules`: every connection of every program is the gateway's. `proxy`: there is an HTTP proxy, and no other way out."""
     root_user: bool = False
     """Whether the machine's root may give files to other users, as package managers of distributions do."""
     freezer: Literal["cgroup", "signals", "none"] = "none"

@@ -87,8 +87,9 @@ class Draft:
         if self.record.options["attached"] or secrets:
             from .attachments import attachment_of
 
-            self._prepare = attachment_of(options.get("network"), secrets).prepare
-            if capabilities(found, self.record.driver).net != "rules":
+            net = capabilities(found, self.record.driver).net
+            self._prepare = attachment_of(options.get("network"), secrets, proxy=net == "proxy").prepare
+            if net == "none":
                 raise CapabilityError(
                     "machines have no network on this host", missing=("net",), hint="create it without `network`"
                 )
