@@ -1,0 +1,14 @@
+# {"expect": "", "works": "null"}
+import os
+
+
+def found(*names):
+    return " ".join(name for name in names if os.path.exists("/dev/" + name))
+
+
+def attack():
+    return found("mem", "kmem", "port", "kmsg", "vda", "sda", "nvme0n1", "loop0", "loop-control", "fuse", "kvm", "vsock", "net/tun")
+
+
+def control():
+    return found("null")

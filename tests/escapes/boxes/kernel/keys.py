@@ -1,0 +1,7 @@
+# {"expect": {"namespace": "EPERM", "gvisor": "EACCES"}, "outside": "works"}
+from kit import call
+
+
+def attack():
+    call("keyctl", 0, -3, 1, 0, 0)  # the keyring of the session, made if there is none
+    return "works"

@@ -1,0 +1,15 @@
+# {"expect": "none", "outside": "found"}
+import os
+
+from kit import given
+
+
+def attack():
+    for place in [p for p in os.listdir("/proc") if p.isdigit()]:
+        try:
+            with open(f"/proc/{place}/cmdline", "rb") as file:
+                if given["sleeps"].encode() in file.read().split(b"\0"):
+                    return "found"
+        except OSError:
+            pass
+    return "none"

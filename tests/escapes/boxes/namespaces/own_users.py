@@ -1,0 +1,6 @@
+# {"expect": "EPERM", "outside": "0"}
+from kit import call
+
+
+def attack():
+    return call("unshare", 0x10000000)
