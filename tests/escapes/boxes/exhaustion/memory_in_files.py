@@ -1,4 +1,4 @@
-# {"expect": "limit memory", "works": "written", "limits": {"memory_mb": 96}, "users": ["user"]}
+# {"expect": {"namespace": "limit memory", "gvisor": "gone memory"}, "works": "written", "limits": {"memory_mb": 96}, "users": ["user"]}
 # Of memory files, which no process has mapped.
 import os
 

@@ -1,4 +1,4 @@
-# {"expect": "ENOSPC", "works": "made", "limits": {"memory_mb": 96}, "users": ["user"]}
+# {"expect": "ENOSPC", "works": "made", "limits": {"memory_mb": 96}, "users": ["user"], "drivers": ["namespace"]}
 import shutil
 import tempfile
 

@@ -1,4 +1,4 @@
-# {"expect": "limit disk", "works": "made", "limits": {"disk_mb": 32}, "users": ["user"]}
+# {"expect": "limit disk", "works": "made", "limits": {"disk_mb": 32}, "users": ["user"], "drivers": ["namespace"]}
 # Empty files take no block, and yet something of which the host has only so many.
 import os
 import time

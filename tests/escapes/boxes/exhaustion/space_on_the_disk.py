@@ -1,4 +1,4 @@
-# {"expect": "limit disk", "works": "written", "limits": {"disk_mb": 48}, "users": ["user"]}
+# {"expect": "limit disk", "works": "written", "limits": {"disk_mb": 48}, "users": ["user"], "drivers": ["namespace"]}
 import time
 
 

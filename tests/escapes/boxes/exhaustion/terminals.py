@@ -1,4 +1,4 @@
-# {"expect": "ENOSPC", "works": "made", "limits": {"open_files": 4096}, "users": ["user"], "other": "made"}
+# {"expect": "ENOSPC", "works": "made", "limits": {"open_files": 4096}, "users": ["user"], "other": "made", "drivers": ["namespace"]}
 # The host has 4096 for everybody.
 import os
 

@@ -1,4 +1,5 @@
-# {"expect": "EACCES", "works": "listed"}
+# {"expect": {"namespace": "EACCES", "gvisor": "listed"}, "works": "listed"}
+# In gVisor it is a process of the sentry's, as everything is that it can see.
 import os
 
 

@@ -1,4 +1,5 @@
-# {"expect": "", "works": "null"}
+# {"expect": {"namespace": "", "gvisor": "fuse net/tun"}, "works": "null"}
+# Those that gVisor shows are its own.
 import os
 
 
@@ -7,7 +8,21 @@ def found(*names):
 
 
 def attack():
-    return found("mem", "kmem", "port", "kmsg", "vda", "sda", "nvme0n1", "loop0", "loop-control", "fuse", "kvm", "vsock", "net/tun")
+    return found(
+        "mem",
+        "kmem",
+        "port",
+        "kmsg",
+        "vda",
+        "sda",
+        "nvme0n1",
+        "loop0",
+        "loop-control",
+        "fuse",
+        "kvm",
+        "vsock",
+        "net/tun",
+    )
 
 
 def control():

@@ -1,4 +1,5 @@
-# {"expect": "EACCES", "works": "read"}
+# {"expect": {"namespace": "EACCES", "gvisor": "read"}, "works": "read"}
+# In gVisor it is a process of the sentry's, as everything is that it can see.
 from kit import read
 
 

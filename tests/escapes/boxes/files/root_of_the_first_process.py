@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "EACCES", "gvisor": "ENOENT"}, "works": "read"}
+# {"expect": {"namespace": "EACCES", "gvisor": "EACCES"}, "works": "read"}
 from kit import given, read
 
 

@@ -1,4 +1,4 @@
-# {"expect": "ENOENT", "works": "read"}
+# {"expect": {"namespace": "ENOENT", "gvisor/user": "EACCES", "gvisor/root": "EIO"}, "works": "read"}
 from kit import read
 
 

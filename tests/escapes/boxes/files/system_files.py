@@ -1,7 +1,7 @@
-# {"expect": "ENOENT", "outside": "listed"}
-import os
+# {"expect": "ENOENT", "outside": "read"}
+# gVisor has a /sys of its own, with little in it.
+from kit import read
 
 
 def attack():
-    os.listdir("/sys/kernel")
-    return "listed"
+    return read("/sys/kernel/uevent_seqnum")

@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "EPERM ENOENT", "gvisor": "EPERM ENOENT"}, "works": "read"}
+# {"expect": {"namespace": "EPERM ENOENT", "gvisor": "EPERM ENOENT", "gvisor/user": "EPERM EACCES", "gvisor/root": "EPERM EPERM"}, "works": "read"}
 from kit import call, read, said
 
 

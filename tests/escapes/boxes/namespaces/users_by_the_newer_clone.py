@@ -1,4 +1,5 @@
-# {"expect": {"namespace": "ENOSYS", "gvisor": "EPERM"}, "outside": "made"}
+# {"expect": {"namespace": "ENOSYS", "gvisor": "made"}, "outside": "made"}
+# gVisor has users of its own to give, for which the kernel of the host has no word.
 # Its flags are in memory, where no filter looks.
 import ctypes
 import os

@@ -1,4 +1,4 @@
-# {"expect": "EPERM", "works": "set"}
+# {"expect": {"namespace": "EPERM", "gvisor": "ENOTSUP"}, "works": "set"}
 import os
 import tempfile
 

@@ -1,4 +1,4 @@
-# {"expect": "EPERM", "outside": "set"}
+# {"expect": {"namespace": "EPERM", "gvisor": "ENOTTY"}, "outside": "set"}
 import fcntl
 import socket
 import struct

@@ -1,4 +1,4 @@
-# {"expect": "ENETUNREACH", "works": "1"}
+# {"expect": {"namespace": "ENETUNREACH", "gvisor": "EHOSTUNREACH"}, "works": "1"}
 import socket
 
 

@@ -1,4 +1,4 @@
-# {"expect": "ENETUNREACH", "works": "connected"}
+# {"expect": {"namespace": "ENETUNREACH", "gvisor": "EHOSTUNREACH"}, "works": "connected"}
 import socket
 
 

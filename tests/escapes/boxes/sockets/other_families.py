@@ -11,7 +11,9 @@ def opened(family, kind):
 
 
 def attack():
-    return " ".join(said(lambda f=f, k=k: opened(f, k)) for f, k in ((38, socket.SOCK_SEQPACKET), (40, socket.SOCK_STREAM)))
+    return " ".join(
+        said(lambda f=f, k=k: opened(f, k)) for f, k in ((38, socket.SOCK_SEQPACKET), (40, socket.SOCK_STREAM))
+    )
 
 
 def control():
