@@ -1,4 +1,4 @@
-# {"expect": "gone memory", "works": "written", "limits": {"memory_mb": 128}, "users": ["user"], "drivers": ["gvisor"]}
+# {"expect": "gone memory", "works": "written", "limits": {"memory_mb": 128}, "users": ["user"], "drivers": ["gvisor"], "needs": "memory"}
 # Files of a machine of gVisor are in its memory, and counted there.
 
 

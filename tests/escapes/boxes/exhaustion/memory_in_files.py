@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "limit memory", "gvisor": "gone memory"}, "works": "written", "limits": {"memory_mb": 96}, "users": ["user"]}
+# {"expect": {"namespace": "limit memory", "gvisor": "gone memory"}, "works": "written", "limits": {"memory_mb": 96}, "users": ["user"], "needs": "memory"}
 # Of memory files, which no process has mapped.
 import os
 

@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "EACCES", "gvisor": "EROFS"}, "users": ["root"], "works": "written"}
+# {"expect": {"namespace": "EACCES", "gvisor": "EROFS", "gvisor/ordinary": "EACCES"}, "users": ["root"], "works": "written"}
 def attack():
     with open("/usr/bin/env", "ab") as file:
         file.write(b"\n")

@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "EPERM", "gvisor": "ENOSYS"}, "outside": "EINVAL"}
+# {"expect": {"namespace": "EPERM", "gvisor": "ENOSYS"}, "outside": "EINVAL", "as": "root"}
 # Flags that no kernel knows: who may ask at all is told so.
 from kit import call
 

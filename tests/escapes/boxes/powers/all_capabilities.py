@@ -11,7 +11,7 @@ def asked(value):
 
 
 def attack():
-    return asked((1 << 21))  # CAP_SYS_ADMIN
+    return asked(1 << 21)  # CAP_SYS_ADMIN
 
 
 def control():

@@ -1,4 +1,5 @@
-# {"expect": "1000", "users": ["root"], "as": "root", "works": "0"}
+# {"expect": "1000", "users": ["root"], "as": "root", "works": "0", "where": "root"}
+# An ordinary user of the host has one id to give, and so nobody else to become.
 # Set-uid: a copy that would make whoever runs it root.
 import os
 import shutil

@@ -1,4 +1,4 @@
-# {"expect": {"user": "EPERM", "root": "sent", "gvisor/root": "gone ended", "gvisor/user": "EPERM"}, "limits": {}, "works": "SIGKILL"}
+# {"expect": {"user": "EPERM", "root": "sent", "gvisor/root": "gone ended", "gvisor/user": "EPERM", "namespace/ordinary": "sent"}, "limits": {}, "works": "SIGKILL"}
 # In gVisor it ends the attacker's own machine.
 # Root may ask; the kernel does not kill the first process for it, and the machine goes on.
 import os
