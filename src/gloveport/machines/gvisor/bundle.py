@@ -20,7 +20,17 @@ KEPT: Final = "/.gloveport/kept"
 """What the image has below `keep`: copied over the empty folders there when the machine starts."""
 _CAPABILITIES: Final = [
     f"CAP_{name}"
-    for name in ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE", "SYS_CHROOT")
+    for name in (
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "SETGID",
+        "SETUID",
+        "NET_BIND_SERVICE",
+        "SYS_CHROOT",
+    )
 ]
 
 

@@ -383,7 +383,11 @@ class Keeper:
         return encode(Tell.OK, fields((Tag.STATE, self._phase), (Tag.REASON, self._reason), (Tag.MS, spent)))
 
     def _set_timers(self, asked: Fields) -> None:
-        names = ((Tag.PAUSE_AFTER_MS, "pause_after_ms"), (Tag.IDLE_MS, "idle_ms"), (Tag.DELETE_AFTER_MS, "delete_after_ms"))
+        names = (
+            (Tag.PAUSE_AFTER_MS, "pause_after_ms"),
+            (Tag.IDLE_MS, "idle_ms"),
+            (Tag.DELETE_AFTER_MS, "delete_after_ms"),
+        )
         for tag, name in names:
             if (value := asked.integer(tag, -1)) >= 0:
                 self._settings[name] = value
