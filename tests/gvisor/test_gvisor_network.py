@@ -133,7 +133,13 @@ def test_nothing_else_leads_out(networked, server):
 
 def test_its_root_cannot_touch_the_socket(networked, url):
     folder = estate().folder(networked.id) / "net"
-    for what in ("rm proxy.sock", "mv proxy.sock other", "ln -s /etc/passwd x", "touch x", "mount -o remount,rw /.gloveport/net"):
+    for what in (
+        "rm proxy.sock",
+        "mv proxy.sock other",
+        "ln -s /etc/passwd x",
+        "touch x",
+        "mount -o remount,rw /.gloveport/net",
+    ):
         result = networked.commands.run(f"cd /.gloveport/net && {what}", user="0")
         assert result.exit_code != 0, what
     assert os.listdir(folder) == ["proxy.sock"]

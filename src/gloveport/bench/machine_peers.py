@@ -22,8 +22,8 @@ from .report import Row, median_of
 __all__ = ("HIBERNATE_SECONDS", "RATIOS", "peer_rows")
 
 RATIOS: Final = {"command ÷ bwrap": 1.0, "command of gVisor ÷ runsc exec": 5.0}
-"""Ours divided by the other program's, at most. The second: a command is a fork and an exec in gVisor, and passes five threads, which on busy
-cores wait for each other; `runsc exec` has one process begin."""
+"""Ours divided by the other program's, at most. The second: a command is a fork and an exec in gVisor, and passes five threads, which
+wait for each other on busy cores; `runsc exec` has one process begin."""
 HIBERNATE_SECONDS: Final = 10.0
 """To write a machine of gVisor with 200 MB in memory to disk and start it from there, at most."""
 FIRST_SECONDS: Final = 5.0
