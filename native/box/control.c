@@ -126,6 +126,9 @@ static bool push_layer(struct supervisor *s, struct client *client, const struct
     struct box *box = s->box;
     bool ran = box->state->phase == RUNNING;
     char stage[32], text[128], name[32];
+    const char *expected = wire_text(fields, T_UPPER);
+    layers_name(name, "upper", box->state->layers);
+    if (expected && strcmp(expected, name)) return reply_error(client, ESTALE, "the writable layer is another by now", "stale_layer");
     if (!lifecycle_pause(s, ran ? "snapshot" : "pause")) return reply_error(client, errno, "it could not be frozen", "freeze");
     enum layers done = layers_push(box, fields, stage);
     int error = errno;

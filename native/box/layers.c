@@ -57,6 +57,23 @@ static int clone_of(int at) {
     return tree;
 }
 
+/* When nobody has the old tree any more, the kernel writes what is left of it to disk, however much that is. A process that nobody waits
+ * for is the last to have it, and has nothing else. */
+static void linger(int old) {
+    int ends[2];
+    char byte;
+    if (pipe2(ends, O_CLOEXEC)) return;
+    pid_t pid = fork();
+    if (pid) {
+        close(ends[0]); /* the other end ends with us */
+        if (pid < 0) close(ends[1]);
+        return;
+    }
+    if (dup2(old, 0) || dup2(ends[0], 1) != 1 || syscall(SYS_close_range, 2U, ~0U, 0U)) _exit(1);
+    while (read(1, &byte, 1) < 0 && errno == EINTR) continue;
+    _exit(0);
+}
+
 /* In the box's mount namespace, root of which becomes `tree`. */
 static bool change(const struct spec *s, int tree, struct report *r) {
     struct texts places;
@@ -79,6 +96,7 @@ static bool change(const struct spec *s, int tree, struct report *r) {
         if (!mounts_attach_closing(kept[i], mounts_place(tree, s->bind_keep.list[i], 0755))) return false;
     }
     strcpy(r->stage, "old");
+    linger(old);
     return !fchdir(old) && !umount2(".", DETACH) && !chdir("/") && rootfs_alone();
 }
 

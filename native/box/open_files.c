@@ -60,10 +60,11 @@ static bool holds_descriptor(const struct search *s, pid_t pid) {
     for (struct dirent *entry; all && !found && (entry = readdir(all));) {
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
         if (read_file(dirfd(all), entry->d_name, text, sizeof text) <= 0) continue;
-        if (!own(s, number_after(text, "mnt_id:", 10))) continue;
+        found = strstr(text, "inotify wd:"); /* it watches directories without having them open, and would hear of nothing more */
+        if (found || !own(s, number_after(text, "mnt_id:", 10))) continue;
         struct stat info;
         snprintf(path, sizeof path, "/proc/%d/fd/%.16s", (int)pid, entry->d_name);
-        found = (number_after(text, "flags:", 8) & O_ACCMODE) != O_RDONLY || stat(path, &info) || S_ISDIR(info.st_mode);
+        found = (number_after(text, "flags:", 8) & O_ACCMODE) != O_RDONLY || strstr(text, "lock:") || stat(path, &info) || S_ISDIR(info.st_mode);
     }
     if (all) closedir(all);
     return found;

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.box.client import EXEC, FREEZE, RELAYER, SIGNAL, SNAPSHOT_BEGIN, SNAPSHOT_END, STATUS, BoxError, Connection
+from tests.box.client import (
+    EXEC,
+    FREEZE,
+    RELAYER,
+    SIGNAL,
+    SNAPSHOT_BEGIN,
+    SNAPSHOT_END,
+    STATUS,
+    WATCH,
+    BoxError,
+    Connection,
+)
 from tests.box.places import Place, send_signal, state, wait_for
 
 
@@ -109,6 +120,9 @@ def test_layers_may_be_moved_away(place: Place) -> None:
         "cd /; exec sleep 1000 < /workspace",
         "cd /; exec python3 -c \"import mmap,time; f=open('/workspace/m','w+b'); f.truncate(9); "
         'm=mmap.mmap(f.fileno(),9); f.close(); time.sleep(99)"',
+        "cd /; exec python3 -c \"import fcntl,time; f=open('/etc/passwd'); fcntl.flock(f, fcntl.LOCK_EX); time.sleep(99)\"",
+        'cd /; exec python3 -c "import ctypes,time; c=ctypes.CDLL(None); '
+        "c.inotify_add_watch(c.inotify_init(), b'/workspace', 0x100); time.sleep(99)\"",
     ],
 )
 def test_processes_that_hold_files_are_in_the_way(place: Place, holds: str) -> None:
@@ -124,6 +138,32 @@ def test_processes_that_hold_files_are_in_the_way(place: Place, holds: str) -> N
             client.ask(SIGNAL, id=job, signo=9, scope=1)
             wait_for(lambda: client.sh("ls -d /proc/[0-9]* | wc -l", cwd="/")["stdout"].strip() <= b"4")
             push(folder)
+
+
+def test_who_watches_is_in_the_way(place: Place) -> None:
+    with place.box() as folder, Connection(folder) as client:
+        client.ask(WATCH, path="/workspace")
+        with pytest.raises(BoxError) as told:
+            push(folder)
+        assert told.value.code == "busy_files"
+        client.close()
+        wait_for(lambda: pushed(folder))
+
+
+def pushed(folder: Path) -> bool:
+    try:
+        return push(folder)["upper"] == b"upper.1"
+    except BoxError:
+        return False
+
+
+def test_a_push_onto_another_layer_is_refused(place: Place) -> None:
+    with place.box() as folder:
+        push(folder, upper="upper")
+        with pytest.raises(BoxError) as told:
+            push(folder, upper="upper")
+        assert told.value.code == "stale_layer" and state(folder)["state"] == "running"
+        assert push(folder, upper="upper.1")["upper"] == b"upper.2"
 
 
 def test_processes_that_hold_none_go_on(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import tarfile
@@ -24,6 +25,7 @@ from gloveport.errors import (
     SandboxFileError,
     ValidationError,
 )
+from gloveport.machines.filing import FileEvent
 
 from .conftest import eventually
 
@@ -191,6 +193,28 @@ def test_watch(files, shared):
         shared.commands.run("touch new; echo x > done; sleep 0.05; rm -f done new")
     thread.join(10)
     assert any(event.path == "/workspace/new" for event in seen)
+
+
+def test_a_watch_sees_what_happens_once_it_is_there(files, shared):
+    with contextlib.closing(files.watch("/workspace")) as events:
+        files.write("/workspace/first", "x", atomic=False)
+        assert next(events) == FileEvent("created", "/workspace/first")
+        files.remove("/workspace/first")
+        kinds = [next(events).kind]
+        while kinds[-1] != "deleted":
+            kinds.append(next(events).kind)
+        assert kinds[:-1] and set(kinds[:-1]) <= {"modified", "written", "attributes"}
+    with pytest.raises(FileNotFoundInSandboxError):
+        files.watch("/nowhere")
+
+
+async def test_a_watch_of_the_async_class(state):
+    async with await AsyncSandbox.create() as sandbox:
+        async with contextlib.aclosing(await sandbox.files.watch("/workspace", recursive=True)) as events:
+            await sandbox.commands.run("mkdir d; mv d e")
+            assert [(await anext(events)).kind for _ in range(3)] == ["created", "moved_from", "moved_to"]
+        with pytest.raises(FileNotFoundInSandboxError):
+            await sandbox.files.watch("/nowhere")
 
 
 @pytest.mark.parametrize("path", ["relative", "", "/a/../b", "/..", "/a\0b", "/" + "x" * 5000, 7])

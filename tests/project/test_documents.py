@@ -57,9 +57,9 @@ def _has_runsc(monkeypatch):
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
 def test_examples(page, machines, monkeypatch):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
-    if page.name.startswith("machines"):
+    if page.name.startswith("machines") or page.name == "README.md":
         machines()
-    if page.name in ("pydantic-ai.md", "run-typescript.md"):
+    if page.name in ("machines-pydantic-ai.md", "pydantic-ai.md", "run-typescript.md"):
         pytest.importorskip("pydantic_ai")
     if page.name == "machines-gvisor.md":
         _has_runsc(monkeypatch)

@@ -23,10 +23,13 @@ BARS: Final[Mapping[str, float]] = {
     "first command of a machine from a pool": 3.0,
     "first command of a new machine": 60.0,
     "file of 100 MB into a machine": 4.0,
+    "fork with 300 MB of files": 3.0,
 }
 """Ours divided by the host's own way, at most."""
 IDLE_MIB: Final = 2.0
 """Of each idle machine (PSS of all of its processes), at most."""
+FORK_SECONDS: Final = 0.06
+"""To fork a machine with 300 MB of files, up to the child's being ready, at most."""
 PAUSE_SECONDS: Final = 0.5
 """To pause and resume a machine that has 200 MB in memory, at most."""
 
@@ -39,7 +42,7 @@ def measure(*, quick: bool) -> list[Row]:
     samples = 9 if quick else 41
     with _state() as root:
         rows = [_command(samples), _pooled(samples), _cold(samples // 3 or 1), _file(3 if quick else 7)]
-        rows += [_idle(root, 20 if quick else 50), _pause(samples // 3 or 1)]
+        rows += [_idle(root, 20 if quick else 50), _pause(samples // 3 or 1), *_fork(samples // 2 or 1)]
         return [*rows, *peer_rows(samples // 3 or 1)]
 
 
@@ -168,6 +171,27 @@ def _memory(root: Path) -> int:
                 rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
                 total += int(rollup.partition("\nPss:")[2].split()[0]) * 1024
     return total
+
+
+def _fork(samples: int) -> list[Row]:
+    """Against a machine that has written next to nothing, and by itself."""
+
+    def fork(sandbox: Sandbox) -> float:
+        sandbox.files.write("/workspace/changed", os.urandom(16))
+        began = time.perf_counter()
+        (twin,) = sandbox.fork()
+        took = time.perf_counter() - began
+        twin.kill()
+        return took
+
+    with Sandbox.create() as small, Sandbox.create() as large:
+        large.commands.run(f"head -c {300 * 1000 * 1000} /dev/urandom > /workspace/large")
+        (first,) = large.fork()  # with all that is not yet on the disk
+        first.kill()
+        ours, theirs = median_of(samples, lambda: fork(large), lambda: fork(small))
+    row = _row("fork with 300 MB of files", ours, theirs, "fork with 16 bytes of files")
+    absolute = Row(name="fork", ours=ours, unit="s", bar=FORK_SECONDS, ok=ours <= FORK_SECONDS)
+    return [row, absolute]
 
 
 def _pause(samples: int) -> Row:

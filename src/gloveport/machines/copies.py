@@ -1,70 +1,48 @@
-"""Copies of machines' files: snapshots, and forks."""
+"""What begins with a machine's files: snapshots, templates, and forks."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ..errors import CapabilityError, SandboxError, SnapshotNotFoundError, ValidationError
+from ..errors import CapabilityError, SnapshotNotFoundError, ValidationError
 from .estate import Estate, Prepare, new_id
 from .images.manifests import Image, image_name
-from .images.trees import open_folder
 from .registry import Record, SnapshotRecord
+from .uppers import layer_name
 
-__all__ = ("find_snapshot", "fork", "remove_snapshot", "save_image", "snapshot")
+__all__ = ("UNCOUNTED", "find_snapshot", "fork", "remove_snapshot", "save_image", "snapshot")
+
+UNCOUNTED: Final = -1
+"""The size of a snapshot that is counted when somebody asks: that takes the longer the more files there are."""
 
 
-def _freeze_layer(estate: Estate, id: str) -> tuple[Record, str]:  # noqa: A002
-    """The machine's own files as a new layer. Nothing in it moves meanwhile: a copy of files that change would be of no moment."""
-
+def _keep(estate: Estate, id: str) -> tuple[Record, dict[str, Any]]:  # noqa: A002
+    """A machine, and the options of others that begin with its files. Nothing in it moves meanwhile: files of several moments would be
+    of no use."""
     if estate.driver(estate.record(id)).copy_memory is not None:
         raise CapabilityError(
             "files of a machine of this driver are in its memory, and are not copied without it",
             missing=("fork_files",),
             hint="fork() it, or download what is needed",
         )
-
-    def act(record: Record, folder: Path) -> tuple[Record, str]:
-        upper = open_folder(folder / "upper")
-        try:
-            return record, estate.layers.keep_copy(upper, why=f"files of {id}")
-        except OSError as error:
-            raise SandboxError(f"the files of the machine {id!r} cannot be copied: {error.strerror}") from error
-        finally:
-            os.close(upper)
-
-    return estate.frozen(id, act)
-
-
-def _over(options: Any, layer: str) -> dict[str, Any]:
-    image = dict(options["image"])
-    image["layers"] = [str(Path("layers", layer, "tree")), *image["layers"]]
-    return {**options, "image": image}
+    record, layers = estate.keep_files(id)
+    return record, {**record.options, "image": {**record.options["image"], "layers": layers}}
 
 
 def snapshot(estate: Estate, id: str, name: str | None = None) -> SnapshotRecord:  # noqa: A002
     """A frozen copy of a machine's files, from which others can begin."""
     if name is not None and not (1 <= len(name) <= 64 and name.isprintable()):
         raise ValidationError(f"`name` must have 1 to 64 printable characters, not {name!r}")
-    record, layer = _freeze_layer(estate, id)
+    _, options = _keep(estate, id)
     made = SnapshotRecord(
-        id=f"snap-{secrets.token_hex(10)}",
-        name=name,
-        box=id,
-        created=time.time(),
-        options=_over(record.options, layer),
-        size=int(estate.layers.about(layer).get("bytes", 0)),
+        id=f"snap-{secrets.token_hex(10)}", name=name, box=id, created=time.time(), options=options, size=UNCOUNTED
     )
-    try:
-        estate.registry.add_snapshot(made)
-    except BaseException:
-        estate.layers.remove(layer)
-        raise
+    estate.registry.add_snapshot(made)
     return made
 
 
@@ -76,13 +54,13 @@ def save_image(estate: Estate, id: str, name: str) -> Image:  # noqa: A002
         raise ValidationError(str(error)) from error
     if name in ("host", "debian"):
         raise ValidationError(f"{name!r} is an image of ours", hint="take another name")
-    record, layer = _freeze_layer(estate, id)
-    base = record.options["image"]
+    _, options = _keep(estate, id)
+    base = options["image"]
     return estate.images.put(
         Image(
             name=name,
             kind="template",
-            layers=[layer, *(Path(text).parent.name for text in base["layers"])],
+            layers=[layer_name(text) for text in base["layers"]],
             binds=[place for _, place in base["binds"]],
             keep=list(base["keep"]),
             env=dict(base["env"]),
@@ -120,13 +98,11 @@ def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) ->
     copy_memory = estate.driver(parent).copy_memory
     if copy_memory is not None:
         return _fork_memory(estate, id, n, copy_memory, prepare)
-    parent, layer = _freeze_layer(estate, id)
+    parent, options = _keep(estate, id)
     made = list[Record]()
     try:
         for _ in range(n):
-            fresh = dataclasses.replace(
-                parent, id=new_id(), created=time.time(), options=_over(parent.options, layer), pool=None
-            )
+            fresh = dataclasses.replace(parent, id=new_id(), created=time.time(), options=options, pool=None)
             made.append(estate.create(fresh, prepare))
     except BaseException:
         for record in made:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,7 +11,10 @@ from typing import Any, Literal, Protocol
 from .spec import BoxSpec
 from .state import Seen
 
-__all__ = ("Capabilities", "Driver", "LimitKinds")
+__all__ = ("Capabilities", "Driver", "LimitKinds", "Pushed")
+
+Pushed = Literal["done", "busy", "stale"]
+"""Whether what a machine has written is frozen under a new writable layer. `busy`: not now, or not here. `stale`: it was before."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class Capabilities:
     """Where what it writes is while it runs. In `memory`, a crash loses it; a pause does not."""
     fork: Literal["files", "memory", "none"] = "none"
     fork_files: Literal["relayer", "copy", "none"] = "none"
+    """How files are forked: `relayer` takes as long for any amount of them, unless a process of the machine is in the way."""
     limits: LimitKinds = dataclasses.field(default_factory=LimitKinds)
     net: Literal["none", "rules", "proxy"] = "none"
     """`rules`: every connection of every program is the gateway's. `proxy`: there is an HTTP proxy, and no other way out."""
@@ -46,6 +50,12 @@ class Capabilities:
     freezer: Literal["cgroup", "signals", "none"] = "none"
     problem: str = ""
     """Why there is no isolation."""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Capabilities:
+        """From what `as_dict` gave. Raises `TypeError` for what another release gave."""
+        options: dict[str, Any] = {**data, "limits": LimitKinds(**data["limits"])}
+        return cls(**options)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -60,8 +70,10 @@ class Driver(Protocol):
 
     name: str
 
-    copy_memory: Callable[[Path, Path], None] | None
-    """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None] | None:
+        """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+        ...
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here. Does not raise for what is missing: it says so."""
@@ -90,6 +102,11 @@ class Driver(Protocol):
     def still(self, folder: Path) -> AbstractContextManager[None]:
         """Nothing in it moves meanwhile, and nobody wakes it; then it is as it was. It goes on, too, when whoever asked for this dies.
         Raises at the end when it was not still all the time."""
+        ...
+
+    def push_layer(self, folder: Path, upper: str, lowers: Sequence[Path]) -> Pushed:
+        """Let a machine that lives write to a new folder, and never again to `upper` in its folder, to which it writes now. `lowers`: what
+        is below that, the topmost first. Unless it is `done`, everything is as before."""
         ...
 
     def timers(self, folder: Path, **milliseconds: int) -> None:

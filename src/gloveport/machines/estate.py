@@ -27,15 +27,16 @@ from .driver import Driver
 from .gvisor.driver import GvisorDriver
 from .home import box_folder, host_name, state_root
 from .images.collection import collect
-from .images.layers import LayerStore
+from .images.layers import LIVE, MERGED, LayerStore
 from .images.manifests import ImageStore
 from .images.owners import Owners
-from .images.trees import remove_tree
+from .images.trees import open_folder, remove_tree
 from .locks import hold, transition
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
 from .spec import UID_BASE, BoxSpec, Image, Limits
 from .state import Seen
+from .uppers import Uppers, layer_name
 
 __all__ = ("Estate", "Prepare", "Woken", "doomed", "estate", "image_options", "new_id", "use_gateway")
 
@@ -57,6 +58,7 @@ class Estate:
         self.host = host_name()
         self.layers = LayerStore(root / "layers", Owners.here(UID_BASE))
         self.images = ImageStore(root / "images")
+        self.uppers = Uppers(self.registry, self.layers)
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -170,6 +172,7 @@ class Estate:
                 raise SandboxNotFoundError(f"no machine {id!r}: it was deleted ({seen.reason or 'its files are gone'})")
             driver.kill(folder, "restart")  # its supervisor may still be cleaning up
             driver.release(folder)
+            record = self.uppers.ready(record, folder)
             self._start(driver, record)
             self.registry.change(id, starts=record.starts + 1)
             return dataclasses.replace(record, starts=record.starts + 1), "restarted"
@@ -205,10 +208,13 @@ class Estate:
             return record.ended is None
 
     def update(self, id: str, **changes: Any) -> Record:  # noqa: A002
-        """Change what it was asked to be: `metadata`, `timeout`, `idle`, `auto_delete`, `auto_resume`. Takes effect at once."""
+        """Change what it was asked to be: `metadata`, `timeout`, `idle`, `auto_delete`, `auto_resume`. Takes effect at once.
+        Of `options`, those that are given."""
         self.folder(id)
         with transition(self.root, id):
             record = self.record(id)
+            if "options" in changes:
+                changes["options"] = {**record.options, **changes["options"]}
             driver, folder = self.driver(record), self.folder(id)
             fresh = dataclasses.replace(record, **changes)
             timers = _timers(fresh, changes)
@@ -254,6 +260,45 @@ class Estate:
             with driver.still(folder):
                 return act(record, folder)
 
+    def keep_files(self, id: str) -> tuple[Record, list[str]]:  # noqa: A002
+        """Its record, and the layers, the topmost first, that show its files as they are now and change no more: its own, where they can
+        be frozen under a new writable layer, else a copy of that. Raises `SandboxError` for files that cannot be copied."""
+        self.folder(id)
+        with transition(self.root, id):
+            record = self.record(id)
+            driver, folder = self.driver(record), self.folder(id)
+            seen = driver.look(folder)
+            if seen.condition == "absent":
+                raise self.gone(id)
+            if seen.condition == "stopped":
+                driver.kill(folder, "restart")  # its supervisor may still be cleaning up
+            record, frozen = self.uppers.freeze(driver, record, folder)
+            layers = list(record.options["image"]["layers"])
+            if frozen:
+                return record, layers
+            with contextlib.nullcontext() if seen.condition == "stopped" else driver.still(folder):
+                return record, [self._copied(record, folder), *layers]
+
+    def _copied(self, record: Record, folder: Path) -> str:
+        upper = open_folder(self.uppers.current(folder))
+        try:
+            layer = self.layers.keep_copy(upper, machine=record.id)
+        except OSError as error:
+            raise SandboxError(f"the files of the machine {record.id!r} cannot be copied: {error.strerror}") from error
+        finally:
+            os.close(upper)
+        return str(self.layers.path(layer).relative_to(self.root))
+
+    def take_files(self, id: str, place: Path) -> None:  # noqa: A002
+        """Its processes end, and what it has written goes to the empty folder `place`, whole. It cannot be started afterwards."""
+        with transition(self.root, id):
+            record = self.record(id)
+            driver, folder = self.driver(record), self.folder(id)
+            driver.kill(folder, "taken")
+            upper = self.uppers.current(folder)
+            os.rmdir(place)
+            os.rename(upper, place)
+
     def _destroy(self, driver: Driver, folder: Path, id: str, reason: str) -> None:  # noqa: A002
         """Leave nothing: processes, then groups, then files, then the entry. In this order it can be begun again after a crash."""
         driver.kill(folder, reason)
@@ -290,12 +335,12 @@ class Estate:
         their ids. Those that are younger than so many seconds stay: somebody may be about to use them."""
         used = set[str]()
         for record in (*self.registry.find(), *self.registry.snapshots()):
-            used |= {Path(layer).parent.name for layer in record.options["image"]["layers"]}
+            used |= {layer_name(text) for text in record.options["image"]["layers"]}
         if everything:
             from .images.host import host_image
 
             used |= {layer.parent.name for layer in host_image(self.root).layers}
-        return collect(self.layers, self.images, used, young=young, prefix="" if everything else "live-")
+        return collect(self.layers, self.images, used, young=young, prefix="" if everything else (LIVE, MERGED))
 
     def _sweep_one(self, id: str) -> bool:  # noqa: A002
         record, folder = self.registry.get(id), box_folder(self.root, id)
@@ -311,6 +356,8 @@ class Estate:
             return True
         if seen.condition == "stopped":
             driver.release(folder)
+            if record is not None:
+                self.uppers.settle(record, folder)  # before `collect` looks for layers that nobody uses
         return False
 
     def _why_delete(self, record: Record | None, seen: Seen) -> str | None:

@@ -14,6 +14,16 @@ __all__ = ("FileEvent", "FileInfo", "checked_path", "collect", "entries", "one",
 
 _TYPES: Final = {"f": "file", "d": "directory", "l": "link", "p": "pipe", "s": "socket", "c": "device", "b": "device"}
 FileType = Literal["file", "directory", "link", "pipe", "socket", "device"]
+_KINDS: Final = {
+    "create": "created",
+    "modify": "modified",
+    "written": "written",
+    "delete": "deleted",
+    "moved-from": "moved_from",
+    "moved-to": "moved_to",
+    "attributes": "attributes",
+    "overflow": "overflow",
+}
 _MAX_ENTRIES: Final = 5_000_000
 _MAX_PATH: Final = 4096
 
@@ -47,7 +57,8 @@ class FileEvent:
     """Something changed below a watched path."""
 
     kind: str
-    """`created`, `modified`, `deleted`, `moved_from`, `moved_to`, `attributes`, or `overflow`: more happened than could be told."""
+    """`created`, `modified`, `written` (and closed), `deleted`, `moved_from`, `moved_to`, `attributes`, or `overflow`: more happened than
+    could be told."""
     path: str
 
 
@@ -183,7 +194,7 @@ def store(
 
 
 def watch(path: str, *, recursive: bool, user: str | None) -> Steps[None]:
-    """Events below a path, until the reader stops."""
+    """Events below a path, until the reader stops. First it gives `None`: from then on it sees everything."""
     yield encode(Ask.WATCH, fields((Tag.PATH, path), (Tag.RECURSIVE, 1 if recursive else 0), (Tag.USER, user)))
     frames = Frames()
     while True:
@@ -191,8 +202,9 @@ def watch(path: str, *, recursive: bool, user: str | None) -> Steps[None]:
         if tell is Tell.ERROR:
             raise failure(body, path)
         if tell is Tell.OK:
+            yield Give(None)
             continue
         if tell is not Tell.EVENT:
             raise ProtocolViolation(f"a machine sent {tell.name} while a path was watched")
         told = Fields(body)
-        yield Give(FileEvent(kind=told.text(Tag.KIND, "modified"), path=told.text(Tag.PATH, path)))
+        yield Give(FileEvent(kind=_KINDS.get(told.text(Tag.KIND), "modified"), path=told.text(Tag.PATH, path)))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import os
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from .home import boot_id
 
-__all__ = ("Condition", "Seen", "look", "lock_held")
+__all__ = ("Condition", "Seen", "look", "lock_held", "writable_layer")
 
 Condition = Literal["running", "paused", "stopped", "absent"]
 """`stopped`: its processes are gone, its files are here. `absent`: nothing is here."""
 _MOST = 4096
+_UPPER: Final = re.compile(r"upper(?:\.[0-9]{1,9})?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +64,15 @@ def look(folder: Path) -> Seen:
         return Seen("stopped", reason or "exited", since, restarts)
     reason = "reboot" if told.get("boot_id", boot_id()) != boot_id() else "crashed" if state else "not-started"
     return Seen("stopped", reason, since, restarts)
+
+
+def writable_layer(folder: Path) -> str | None:
+    """The name of the folder that a machine which lives writes to, as its supervisor says. `None`: it does not live."""
+    told = _line(folder)
+    if not lock_held(folder) or told.get("state", "gone") == "gone":
+        return None
+    name = told.get("upper", "upper")
+    return name if _UPPER.fullmatch(name) else "upper"
 
 
 def _line(folder: Path) -> dict[str, str]:

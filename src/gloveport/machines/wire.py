@@ -70,6 +70,7 @@ class Ask(enum.IntEnum):
     SNAPSHOT_END = 0x46
     EVENTS = 0x47
     CTL_STATS = 0x48
+    RELAYER = 0x49
 
 
 class Tell(enum.IntEnum):
@@ -162,6 +163,8 @@ class Tag(enum.IntEnum):
     CPU_MS = 112
     DISK = 113
     FROZEN_MS = 114
+    LOWER = 115
+    UPPER = 116
 
 
 _FIELD_VALUE = bytes | str | int

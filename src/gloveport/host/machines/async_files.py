@@ -127,9 +127,17 @@ class AsyncFiles:
         """The path without links."""
         return (await self._channel.run_async(self._plans.realpath(path, user))).text(Tag.PATH)
 
-    def watch(self, path: str, *, recursive: bool = False, user: str | None = None) -> AsyncGenerator[FileEvent, None]:
-        """What happens below a path, until the iterator is closed."""
-        return self._channel.stream_async(self._plans.watch(path, recursive, user)())
+    async def watch(
+        self, path: str, *, recursive: bool = False, user: str | None = None
+    ) -> AsyncGenerator[FileEvent, None]:
+        """What happens below a path from now on, until the iterator is closed: `async for event in await files.watch(path)`."""
+        events = self._channel.stream_async(self._plans.watch(path, recursive, user)())
+        try:
+            await anext(events)  # it watches
+        except BaseException:
+            await events.aclose()
+            raise
+        return events
 
     async def download_dir(
         self,

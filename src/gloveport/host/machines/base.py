@@ -26,6 +26,7 @@ from .options import (
     refuse_remote,
     shown_rules,
 )
+from .progress import OnProgress, reporting
 
 if TYPE_CHECKING:
     from .network_control import SandboxNetwork
@@ -59,14 +60,20 @@ def attach(id: str) -> tuple[Box, Woken]:  # noqa: A002
 
 
 def create(
-    *, require: Requirement = None, base_url: str | None = None, api_key: str | None = None, **options: Any
+    *,
+    require: Requirement = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    on_progress: OnProgress | None = None,
+    **options: Any,
 ) -> Box:
     """A new machine. Nothing is left when it raises."""
     refuse_remote(base_url, api_key)
     found = estate()
-    draft = Draft(found, **options)
-    required(require, found, draft.record.driver)
-    return draft.create()
+    with reporting(on_progress):
+        draft = Draft(found, **options)
+        required(require, found, draft.record.driver)
+        return draft.create()
 
 
 class Draft:
@@ -190,7 +197,7 @@ def update(found: Estate, id: str, *, network: Network | Unset = UNSET, **change
             )
         return found.update(id, **checked)
     _network(str(found.root), id).update(rules)
-    options = {**record.options, "network": None if rules is None else shown_rules(rules)}
+    options = {"network": None if rules is None else shown_rules(rules)}
     return found.update(id, options=options, **checked)
 
 

@@ -15,7 +15,6 @@ from ...machines.exec import ExecRequest, Follower
 from ...machines.images.debian import CONFIGURE, DEFAULT_PACKAGES, unpacked_layer
 from ...machines.images.fitting import fitted
 from ...machines.images.manifests import Image
-from ...machines.images.trees import open_folder
 from ...machines.registry import Record
 from ...machines.spec import Image as Root
 from ...machines.spec import Limits
@@ -70,7 +69,7 @@ def _configured(estate: Estate, image: Image) -> str:
         },
         timeout=None,
         idle=None,
-        auto_delete=60.0,  # not 0: that deletes it when it is frozen to be copied
+        auto_delete=60.0,
         auto_resume=True,
     )
     box = Box(estate, estate.create(record))
@@ -80,15 +79,9 @@ def _configured(estate: Estate, image: Image) -> str:
         if not result.ok:
             raise SandboxImageError(f"the packages could not be configured: {(result.stderr or result.stdout)[-2000:]}")
         box.channel.drop()
-
-        def keep(_: Record, folder: os.PathLike[str]) -> str:
-            upper = open_folder(os.path.join(folder, "upper"))
-            try:
-                return estate.layers.keep_copy(upper, why="configured packages")
-            finally:
-                os.close(upper)
-
-        return estate.frozen(box.id, keep)
+        with estate.layers.staging() as staging:
+            estate.take_files(box.id, staging.tree)
+            return estate.layers.adopt(staging.tree, why="configured packages")
     finally:
         with contextlib.suppress(Exception):
             box.channel.drop()

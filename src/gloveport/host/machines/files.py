@@ -138,9 +138,11 @@ class Files:
         """The path without links; what does not exist is taken as it is written."""
         return self._channel.run(self._plans.realpath(path, user)).text(Tag.PATH)
 
-    def watch(self, path: str, *, recursive: bool = False, user: str | None = None) -> Iterator[FileEvent]:
-        """What happens below a path, until the iterator is closed."""
-        return self._channel.stream(self._plans.watch(path, recursive, user)())
+    def watch(self, path: str, *, recursive: bool = False, user: str | None = None) -> Generator[FileEvent, None, None]:
+        """What happens below a path from now on, until the iterator is closed. Raises what `stat` raises."""
+        events = self._channel.stream(self._plans.watch(path, recursive, user)())
+        next(events)  # it watches
+        return events
 
     # ── directories ──────────────────────────────────────────────────────────────────────────────────────────────────
 

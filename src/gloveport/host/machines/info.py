@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+from ...machines.copies import UNCOUNTED
+from ...machines.images.layers import tree_bytes
 from ...machines.registry import Record, SnapshotRecord
 from ...machines.state import Seen
 
@@ -56,8 +59,14 @@ class Snapshot:
     name: str | None
     sandbox_id: str
     created_at: datetime.datetime
-    size_bytes: int
     kind: Literal["files"] = "files"
+    _size: int = dataclasses.field(default=UNCOUNTED, repr=False, compare=False)
+    _tree: str = dataclasses.field(default="", repr=False, compare=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """On disk, of what the machine had written since the snapshot before it. Counted when it is asked for; 0 when it is gone."""
+        return self._size if self._size != UNCOUNTED else tree_bytes(Path(self._tree))
 
 
 def info_of(record: Record, seen: Seen) -> SandboxInfo:
@@ -87,9 +96,11 @@ def info_of(record: Record, seen: Seen) -> SandboxInfo:
     )
 
 
-def snapshot_of(record: SnapshotRecord) -> Snapshot:
-    """From the registry."""
-    return Snapshot(record.id, record.name, record.box, _time(record.created), record.size)
+def snapshot_of(record: SnapshotRecord, root: Path) -> Snapshot:
+    """From the registry of a state directory."""
+    tree = root / record.options["image"]["layers"][0]
+    made = _time(record.created)
+    return Snapshot(record.id, record.name, record.box, made, _size=record.size, _tree=str(tree))
 
 
 def _time(seconds: float) -> datetime.datetime:

@@ -23,6 +23,7 @@ from .bases import ImageSource
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .network import Network
 from .options import UNSET, Unset, refuse_remote
+from .progress import OnProgress
 from .sync import create_options
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class AsyncSandbox:
         require: Requirement = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Self:
         """A new machine. When this is cancelled, there is none."""
         given = dict(locals())
@@ -159,7 +161,7 @@ class AsyncSandbox:
     @classmethod
     async def list_snapshots(cls) -> list[Snapshot]:
         """All snapshots of this user, the oldest first; those of machines that were deleted, too."""
-        return await run_sync(lambda: [snapshot_of(record) for record in estate().registry.snapshots()])
+        return await run_sync(lambda: [snapshot_of(record, estate().root) for record in estate().registry.snapshots()])
 
     @classmethod
     async def delete_snapshot(cls, snapshot: str | Snapshot) -> bool:
@@ -270,7 +272,7 @@ class AsyncSandbox:
 
     async def snapshot(self, name: str | None = None) -> Snapshot:
         """A frozen copy of its files, for `create(from_snapshot=…)`."""
-        return snapshot_of(await run_sync(take_snapshot, self._box.estate, self.id, name))
+        return snapshot_of(await run_sync(take_snapshot, self._box.estate, self.id, name), self._box.estate.root)
 
     async def save_template(self, name: str) -> None:
         """Its files as a template, for `create(from_template=name)`. One of that name is replaced; machines made of it stay."""
@@ -279,7 +281,7 @@ class AsyncSandbox:
     async def snapshots(self) -> list[Snapshot]:
         """The snapshots of this machine, the oldest first."""
         records = await run_sync(self._box.estate.registry.snapshots, self.id)
-        return [snapshot_of(record) for record in records]
+        return [snapshot_of(record, self._box.estate.root) for record in records]
 
     async def fork(self, n: int = 1, *, memory: bool = False) -> list[Self]:
         """`n` machines with the files that this one has now."""

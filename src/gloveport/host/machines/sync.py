@@ -18,6 +18,7 @@ from .files import Files
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .network import Network
 from .options import UNSET, Unset, refuse_remote
+from .progress import OnProgress
 
 if TYPE_CHECKING:
     from ...egress.gateway.boxes.journal import NetworkLogRow
@@ -74,6 +75,7 @@ class Sandbox:
         require: Requirement = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Self:
         """A new machine.
 
@@ -90,6 +92,8 @@ class Sandbox:
         `network`: `None` (none at all, and none later), `"internet"` (every public host), or what may be reached: a list of rules
         (`"pypi.org"`, `"*.github.com:443"`), `NetworkRules`, `NetworkConfig`; `[]` is nothing until `update(network=…)`. `secrets`: by
         names of variables, values that the machine never has: its requests to their hosts get them outside of it.
+
+        `on_progress` is called with a few words while an image is made or read, from the thread that does it.
 
         `require` names capabilities without which nothing is started (`{"limits.memory": "total"}`, `"freezer"`): `CapabilityError`.
         """
@@ -136,7 +140,7 @@ class Sandbox:
     @classmethod
     def list_snapshots(cls) -> list[Snapshot]:
         """All snapshots of this user, the oldest first; those of machines that were deleted, too."""
-        return [snapshot_of(record) for record in estate().registry.snapshots()]
+        return [snapshot_of(record, estate().root) for record in estate().registry.snapshots()]
 
     @classmethod
     def delete_snapshot(cls, snapshot: str | Snapshot) -> bool:
@@ -240,7 +244,7 @@ class Sandbox:
 
     def snapshot(self, name: str | None = None) -> Snapshot:
         """A frozen copy of its files, for `create(from_snapshot=…)`. Memory is not in it."""
-        return snapshot_of(take_snapshot(self._box.estate, self.id, name))
+        return snapshot_of(take_snapshot(self._box.estate, self.id, name), self._box.estate.root)
 
     def save_template(self, name: str) -> None:
         """Its files as a template, for `create(from_template=name)`. One of that name is replaced; machines made of it stay."""
@@ -248,7 +252,7 @@ class Sandbox:
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots of this machine, the oldest first."""
-        return [snapshot_of(record) for record in self._box.estate.registry.snapshots(self.id)]
+        return [snapshot_of(record, self._box.estate.root) for record in self._box.estate.registry.snapshots(self.id)]
 
     def fork(self, n: int = 1, *, memory: bool = False) -> list[Self]:
         """`n` machines with the files that this one has now. It goes on; what is in its memory is not copied: with `memory=True` that is

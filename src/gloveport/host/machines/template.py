@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from anyio.to_thread import run_sync
 
@@ -20,7 +20,7 @@ from ...machines.estate import Estate, estate, image_options
 from ...machines.filing import checked_path
 from ...machines.images.layers import Staging
 from ...machines.images.manifests import Image, image_name
-from ...machines.images.trees import copy_tree, digest_tree, open_folder
+from ...machines.images.trees import digest_tree, open_folder
 from ...machines.result import CommandResult
 from ...machines.spec import Image as Root
 from ...machines.spec import checked_env
@@ -30,6 +30,7 @@ from .commands import Commands
 from .files import Files
 from .network import Network, network_rules
 from .options import checked_seconds, checked_user
+from .progress import reporting
 
 __all__ = ("AsyncTemplate", "CopyStep", "EnvStep", "RunStep", "Step", "Template", "UserStep", "WorkdirStep")
 
@@ -131,7 +132,9 @@ class Template:
         `Sandbox.create` raises.
         """
         found = estate()
-        build = _Build(found, _checked_name(name), from_, network, memory_mb, disk_mb, rebuild, on_log or _quiet)
+        log = on_log or _quiet
+        with reporting(lambda text: log(f"{text}\n")):
+            build = _Build(found, _checked_name(name), from_, network, memory_mb, disk_mb, rebuild, log)
         return cls._of(build.make(_steps(steps)))
 
     @classmethod
@@ -259,7 +262,7 @@ class _Build:
         self._image.layers = [layer, *image.layers]
 
     def _made(self, staging: Staging, act: Callable[[Commands, Files], object]) -> None:
-        """Act in a machine, and copy what it has written."""
+        """Act in a machine, and take what it has written."""
         image, layers = self._image, self._found.layers
         root = Root(
             name=image.name,
@@ -274,7 +277,7 @@ class _Build:
         try:
             act(Commands(box), Files(box))
             box.channel.drop()
-            self._found.frozen(box.id, lambda _, folder: _copy_upper(folder, staging))
+            self._found.take_files(box.id, staging.tree)
         finally:
             box.channel.drop()
             kill(box.id)
@@ -305,15 +308,6 @@ def _copy(step: CopyStep, user: str, commands: Commands, files: Files) -> None:
         files.write(
             path, iter(functools.partial(file.read, 1 << 20), b""), mode=source.stat().st_mode & 0o777, user=user
         )
-
-
-def _copy_upper(folder: Path, staging: Staging) -> None:
-    upper, target = open_folder(folder / "upper"), open_folder(staging.tree)
-    try:
-        copy_tree(upper, target)
-    finally:
-        os.close(upper)
-        os.close(target)
 
 
 def _digest(step: CopyStep) -> str:
@@ -350,8 +344,8 @@ def _of_mapping(step: Mapping[str, Any]) -> list[Step]:
         raise ValidationError(f"{dict(step)!r} is no step", hint=f"write one of {', '.join(_WORDS)} and what it is for")
     ((word, value),) = step.items()
     if word == "env" and isinstance(value, Mapping):
-        return [EnvStep(name, text) for name, text in checked_env("env", value).items()]
-    values = value if isinstance(value, (list, tuple)) else (value,)
+        return [EnvStep(name, text) for name, text in checked_env("env", cast("Mapping[str, str]", value)).items()]
+    values: list[Any] = list(cast("list[Any]", value)) if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(part, str) for part in values) or len(values) != (2 if word in ("env", "copy") else 1):
         raise ValidationError(
             f"{dict(step)!r} is no step", hint='as in {"run": "make"} and {"copy": ["./app", "/app"]}'

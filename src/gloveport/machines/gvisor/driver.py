@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
 from ...errors import SandboxError, UnreachableError
-from ..driver import Capabilities
+from ..driver import Capabilities, Pushed
 from ..namespace.cgroups import make_groups, remove_groups
 from ..namespace.driver import NamespaceDriver, program
 from ..spec import MIB, BoxSpec
@@ -157,15 +157,15 @@ class GvisorDriver(NamespaceDriver):
         remove_groups([str(parent / folder.name) for parent in self.groups.parents])
         shutil.rmtree(folder / "runsc", ignore_errors=True)
 
-    def copy_memory(self, source: Path, target: Path) -> None:
-        """What was written down of a paused machine, for another one with the same spec to start from."""
-        if not (source / MEMORY).is_dir():
-            raise SandboxError("the machine is not paused")
-        draft = target / f"{MEMORY}.copy"
-        draft.mkdir(mode=0o700)
-        for path in (source / MEMORY).iterdir():
-            os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
-        draft.rename(target / MEMORY)
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None]:
+        """As the protocol says: for a machine with the same spec."""
+        return _copy_memory
+
+    def push_layer(self, folder: Path, upper: str, lowers: Sequence[Path]) -> Pushed:
+        """Never: what it writes is in its memory."""
+        del folder, upper, lowers
+        return "busy"
 
 
 def _inside(spec: BoxSpec) -> BoxSpec:
@@ -217,3 +217,13 @@ def _told(pipe: IO[bytes], seconds: float) -> str:
             break
         said += data
     return said.decode("utf-8", "replace").strip()
+
+
+def _copy_memory(source: Path, target: Path) -> None:
+    if not (source / MEMORY).is_dir():
+        raise SandboxError("the machine is not paused")
+    draft = target / f"{MEMORY}.copy"
+    draft.mkdir(mode=0o700)
+    for path in (source / MEMORY).iterdir():
+        os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
+    draft.rename(target / MEMORY)

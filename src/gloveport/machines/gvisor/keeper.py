@@ -107,7 +107,7 @@ class Keeper:
     async def _launch(self, *verb: str) -> None:
         self._container = f"{self.folder.name[-20:]}-{time.monotonic_ns():x}"
         arguments = [*verb, f"--bundle={self.folder / 'bundle'}", self._container]
-        with open(self.folder / "log", "ab") as log:
+        with open(self.folder / "log", "ab") as log:  # noqa: ASYNC230
             self._process = await asyncio.create_subprocess_exec(
                 *self._runsc.attached(*arguments),
                 stdin=subprocess.DEVNULL,

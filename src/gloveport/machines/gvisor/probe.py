@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import secrets
@@ -47,8 +46,7 @@ def probe(driver: GvisorDriver, root: Path) -> Capabilities:
     try:
         kept = json.loads((root / _FILE).read_text("utf-8"))
         if kept["key"] == key:
-            found = kept["capabilities"]
-            return Capabilities(**{**found, "limits": LimitKinds(**found["limits"])})
+            return Capabilities.of(kept["capabilities"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     measured = _measure(driver, root)
@@ -68,7 +66,6 @@ def _key() -> list[Any]:
 
 
 def _measure(driver: GvisorDriver, root: Path) -> Capabilities:
-    nothing = Capabilities(driver="gvisor", isolation="none")
     try:
         with _folder(driver, root) as folder:
             spec = BoxSpec(
@@ -85,7 +82,7 @@ def _measure(driver: GvisorDriver, root: Path) -> Capabilities:
             driver.start(folder, driver.prepare(folder, spec))
             return _try(driver, folder)
     except (GloveportError, OSError) as error:
-        return dataclasses.replace(nothing, problem=str(error))
+        return Capabilities(driver="gvisor", isolation="none", problem=str(error))
 
 
 def _try(driver: GvisorDriver, folder: Path) -> Capabilities:

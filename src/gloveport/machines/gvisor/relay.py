@@ -37,10 +37,10 @@ class Relay:
     async def run(self, touched: Callable[[], None]) -> None:
         """Until one side ends. `touched` is called whenever something passed."""
         ways: list[asyncio.Task[Any]] = [
-            asyncio.create_task(self._pass(self._client, self._inner, touched)),
-            asyncio.create_task(self._pass(self._inner, self._client, touched)),
+            asyncio.ensure_future(self._pass(self._client, self._inner, touched)),
+            asyncio.ensure_future(self._pass(self._inner, self._client, touched)),
         ]
-        closed: asyncio.Task[Any] = asyncio.create_task(self._closed.wait())
+        closed: asyncio.Task[Any] = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait([*ways, closed], return_when=asyncio.FIRST_COMPLETED)
             if ways[1].done() and not closed.done():

@@ -14,7 +14,12 @@ _YOUNG: float = 3600.0
 
 
 def collect(
-    layers: LayerStore, images: ImageStore, used: Iterable[str], *, young: float = _YOUNG, prefix: str = ""
+    layers: LayerStore,
+    images: ImageStore,
+    used: Iterable[str],
+    *,
+    young: float = _YOUNG,
+    prefix: str | tuple[str, ...] = "",
 ) -> list[str]:
     """Removes every layer that is neither of an image nor among `used` (those of machines), and gives their ids. `prefix`: only
     those whose ids begin so.

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from .owners import Owners
-from .trees import copy_tree, digest_tree, measure_tree, open_folder, remove_tree
+from .trees import copy_tree, digest_tree, measure_tree, open_folder, remove_tree, stack_tree
 
-__all__ = ("LayerStore", "Staging")
+__all__ = ("LIVE", "MERGED", "LayerStore", "Staging", "tree_bytes")
 
+LIVE: Final = "live-"
+"""Begins the ids of layers that were machines' own files, and are known by nothing but their use."""
+MERGED: Final = "flat-"
+"""Begins the ids of layers that were made of such layers."""
 _TREE: Final = "tree"
 _ABOUT: Final = "about.json"
 _STAGING: Final = ".staging-"
@@ -135,17 +140,50 @@ class LayerStore:
                 self._describe(staging.folder, target, about)
             finally:
                 os.close(target)
-            return self._place(staging.folder, f"live-{secrets.token_hex(12)}-{self.owners.key}")
+            return self._place(staging.folder, f"{LIVE}{secrets.token_hex(12)}-{self.owners.key}")
 
     def adopt(self, tree: Path, **about: Any) -> str:
         """Takes a tree of the same file system as a layer, without reading it: its id says nothing of its content."""
-        layer = f"live-{secrets.token_hex(12)}-{self.owners.key}"
-        with self.staging() as staging:
-            os.rmdir(staging.tree)
-            os.rename(tree, staging.tree)
-            text = json.dumps({"made": time.time(), **about})
-            (staging.folder / _ABOUT).write_text(text, "utf-8")
-            return self._place(staging.folder, layer)
+        layer = self.reserve()
+        self.fill(layer, tree, **about)
+        return layer
+
+    def reserve(self) -> str:
+        """An id for `fill`. Nothing is there yet."""
+        return f"{LIVE}{secrets.token_hex(12)}-{self.owners.key}"
+
+    def fill(self, layer: str, tree: Path, **about: Any) -> None:
+        """Makes `tree`, of the same file system, the layer of this id: one rename, before which there is no such layer and after which it
+        is whole. Raises `FileNotFoundError` when there is no `tree`."""
+        folder = self.folder / layer
+        for attempt in (1, 2):
+            folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+            (folder / _ABOUT).write_text(json.dumps({"made": time.time(), **about}), "utf-8")
+            try:
+                os.rename(tree, folder / _TREE)
+                return
+            except FileNotFoundError:
+                if attempt == 2 or folder.is_dir():
+                    raise  # else it was swept: whoever had begun it was long dead
+
+    def merged(self, layers: Sequence[str], **about: Any) -> str:
+        """One layer that shows what these show, top first, over whatever lies below. A copy, made once."""
+        paths = [self.path(layer) for layer in layers]
+        digest = hashlib.sha256("\0".join(layers).encode()).hexdigest()[:_ID_LENGTH]
+
+        def make(staging: Staging) -> None:
+            target = open_folder(staging.tree)
+            try:
+                for path in reversed(paths):
+                    source = open_folder(path)
+                    try:
+                        stack_tree(source, target)
+                    finally:
+                        os.close(source)
+            finally:
+                os.close(target)
+
+        return self.made_once(f"{MERGED}{digest}", make, **about)
 
     def remove(self, layer: str) -> None:
         """Idempotent. Whoever calls it knows that no machine and no image uses it."""
@@ -162,7 +200,18 @@ class LayerStore:
                 if name.startswith(_STAGING) and self._abandoned(self.folder / name):
                     remove_tree(self.folder / name)
                     count += 1
+                elif name.startswith(LIVE) and name not in self and self._old(self.folder / name):
+                    with contextlib.suppress(OSError):  # it was filled in this moment, and stays
+                        (self.folder / name / _ABOUT).unlink(missing_ok=True)
+                        os.rmdir(self.folder / name)
+                        count += 1
         return count
+
+    @staticmethod
+    def _old(folder: Path) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return time.time() - folder.stat().st_mtime > 60
+        return False
 
     @staticmethod
     def _abandoned(folder: Path) -> bool:
@@ -190,3 +239,19 @@ class LayerStore:
                 os.rename(folder, self.folder / layer)
         self.path(layer)
         return layer
+
+
+def tree_bytes(tree: Path) -> int:
+    """Bytes on disk of a layer's tree, counted now unless they were when it was made. 0 when it is not there any more."""
+    try:
+        return int(json.loads((tree.parent / _ABOUT).read_text("utf-8"))["bytes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    try:
+        folder = open_folder(tree)
+    except OSError:
+        return 0
+    try:
+        return measure_tree(folder)[0]
+    finally:
+        os.close(folder)

@@ -26,6 +26,7 @@ __all__ = (
     "merge_tree",
     "open_folder",
     "remove_tree",
+    "stack_tree",
 )
 
 OPAQUE: Final = "user.overlay.opaque"
@@ -65,13 +66,18 @@ def copy_tree(source: int, target: int) -> int:
     return _Copy(os.geteuid() == 0).folder(source, target)
 
 
-def merge_tree(source: int, target: int, owner: Callable[[int], int] = lambda id: id) -> int:
+def merge_tree(source: int, target: int, owner: Callable[[int], int] = int) -> int:
     """Lays the layer `source` over the tree `target`, as overlayfs would show the two. `owner`: whose a file becomes, as root."""
     return _Merge(os.geteuid() == 0, owner).folder(source, target)
 
 
+def stack_tree(source: int, target: int) -> int:
+    """Lays the layer `source` over the layer `target`: one layer that shows, over any others, what the two have shown."""
+    return _Stack(os.geteuid() == 0).folder(source, target)
+
+
 class _Copy:
-    def __init__(self, owners: bool, owner: Callable[[int], int] = lambda id: id) -> None:
+    def __init__(self, owners: bool, owner: Callable[[int], int] = int) -> None:
         self._owners = owners
         self._owner = owner
         self._links: dict[tuple[int, int], str] = {}
@@ -167,12 +173,10 @@ class _Merge(_Copy):
         below = os.stat(name, dir_fd=target, follow_symlinks=False)
         inner = open_folder(name, source)
         try:
-            hides = os.getxattr(inner, OPAQUE).decode("ascii", "replace")
-        except OSError:
-            hides = ""
+            hides = _is_opaque(inner)
         finally:
             os.close(inner)
-        if hides == "y" or not stat.S_ISDIR(below.st_mode):
+        if hides or not stat.S_ISDIR(below.st_mode):
             remove_tree(name, target)
             super()._make_folder(name, source, target)
             return
@@ -189,6 +193,45 @@ class _Merge(_Copy):
         remove_tree(name, target)
         if not (stat.S_ISCHR(status.st_mode) and status.st_rdev == 0):
             super()._entry(source, target, name, status, path)
+
+
+class _Stack(_Copy):
+    def _make_folder(self, name: str, source: int, target: int) -> None:
+        try:
+            super()._make_folder(name, source, target)
+            return
+        except FileExistsError:
+            pass
+        inner = open_folder(name, source)
+        try:
+            hides = _is_opaque(inner)
+        finally:
+            os.close(inner)
+        below = os.stat(name, dir_fd=target, follow_symlinks=False)
+        if not hides and stat.S_ISDIR(below.st_mode):
+            folder = open_folder(name, target)
+        else:  # what is no folder, a whiteout among it, hides those of all layers below, and so has what comes in its place
+            remove_tree(name, target)
+            super()._make_folder(name, source, target)
+            folder = open_folder(name, target)
+            os.setxattr(folder, OPAQUE, b"y")
+        try:
+            os.fchmod(folder, 0o700)  # until it is complete
+        finally:
+            os.close(folder)
+
+    def _entry(self, source: int, target: int, name: str, status: os.stat_result, path: str) -> None:
+        remove_tree(name, target)
+        super()._entry(source, target, name, status, path)
+        if stat.S_ISSOCK(status.st_mode):  # is not copied; what it hid stays hidden
+            make_whiteout(name, target)
+
+
+def _is_opaque(folder: int) -> bool:
+    try:
+        return os.getxattr(folder, OPAQUE) == b"y"
+    except OSError:
+        return False
 
 
 def make_whiteout(name: str, folder: int) -> None:

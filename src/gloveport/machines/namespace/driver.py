@@ -13,17 +13,17 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Final
 
-from ...errors import CapabilityError, SandboxError, UnreachableError
+from ...errors import CapabilityError, ProtocolViolation, SandboxError, UnreachableError
 from ..channel import Channel, connect
-from ..driver import Capabilities
+from ..driver import Capabilities, Pushed
 from ..spec import BoxSpec
 from ..state import Seen, lock_held, look
-from ..steps import simple
-from ..wire import Ask, Fields, Tag, encode, fields
+from ..steps import Frames, Steps, failure, simple
+from ..wire import Ask, Fields, Tag, Tell, encode, fields
 from .cgroups import Groups, find_groups, make_groups, remove_groups
 
 __all__ = ("NamespaceDriver", "Supervised", "program")
@@ -33,6 +33,8 @@ _KILL_SECONDS: Final = 10.0
 _CRED: Final = struct.Struct("3i")
 _BUSY: Final = "stage=lock "
 _ATTEMPTS: Final = 5
+_NOT_PUSHED: Final = ("busy_files", "layers", "freeze", "unknown")
+"""`unknown`: the machine was started by an earlier release."""
 _TIMERS: Final = {
     "pause_after_ms": Tag.PAUSE_AFTER_MS,
     "idle_ms": Tag.IDLE_MS,
@@ -83,7 +85,11 @@ class NamespaceDriver:
     """See `Driver`."""
 
     name = "namespace"
-    copy_memory: Callable[[Path, Path], None] | None = None
+
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None] | None:
+        """None: its memory is nowhere but in processes."""
+        return None
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here, found in a small machine; kept until the host is started again."""
@@ -170,6 +176,18 @@ class NamespaceDriver:
         finally:
             channel.drop()
 
+    def push_layer(self, folder: Path, upper: str, lowers: Sequence[Path]) -> Pushed:
+        """By its supervisor, while it is frozen for a moment."""
+        body = fields((Tag.UPPER, upper), *((Tag.LOWER, str(lower)) for lower in lowers))
+        channel = Channel(folder, "ctl.sock", Supervised(folder))
+        try:
+            pushed = channel.run(lambda: _pushed(encode(Ask.RELAYER, body)))
+        finally:
+            channel.drop()
+        if pushed == "busy" and self.look(folder).condition == "stopped":
+            raise SandboxError("the machine ended when its files were frozen")
+        return pushed
+
     def timers(self, folder: Path, **milliseconds: int) -> None:
         """Those of its supervisor."""
         pairs = [(tag, milliseconds.get(name, -1)) for name, tag in _TIMERS.items()]
@@ -202,6 +220,21 @@ class NamespaceDriver:
             part[7:].decode("utf-8", "surrogateescape") for part in spec.split(b"\0") if part.startswith(b"cgroup=")
         ]
         remove_groups([group for group in groups if Path(group).name == folder.name])
+
+
+def _pushed(request: bytes) -> Steps[Pushed]:
+    yield request
+    tell, body = yield from Frames().next()
+    if tell is Tell.OK:
+        return "done"
+    if tell is not Tell.ERROR:
+        raise ProtocolViolation(f"a machine sent {tell.name} where OK was due")
+    code = Fields(body).text(Tag.CODE, "")
+    if code == "stale_layer":
+        return "stale"
+    if code in _NOT_PUSHED:
+        return "busy"
+    raise failure(body)
 
 
 def _wait_dead(folder: Path, seconds: float) -> bool:

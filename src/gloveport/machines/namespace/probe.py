@@ -8,9 +8,9 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...errors import GloveportError
 from ..channel import Channel
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities.json"
-_VERSION: Final = 4
+_VERSION: Final = 5
 _LIMITS: Final = Limits(memory_mb=64, pids=24, cpus=0.9, disk_mb=64, open_files=256)
 _HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
 """`tail` keeps a line that does not end."""
@@ -146,6 +146,18 @@ class _Gateway:
         self._socket.close()
 
 
+def _fork_files(
+    driver: NamespaceDriver, folder: Path, spec: BoxSpec, run: Callable[[str], CommandResult]
+) -> Literal["relayer", "copy"]:
+    """Whether what it has written can be frozen under a new layer while it goes on."""
+    run("echo old > /tmp/frozen")
+    if driver.push_layer(folder, "upper", spec.image.layers) != "done":
+        return "copy"
+    shown = run("cat /tmp/frozen; echo new > /tmp/frozen; cat /tmp/frozen").stdout
+    kept = (folder / "upper" / "tmp" / "frozen").read_text("utf-8")
+    return "relayer" if (shown, kept) == ("old\nnew\n", "old\n") else "copy"
+
+
 def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
     from .driver import Supervised
 
@@ -171,6 +183,7 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         paused = driver.look(folder).condition == "paused"
         driver.thaw(folder)
         awake = run("true").ok
+        fork_files = _fork_files(driver, folder, spec, run)
         # Last: those that it starts are there for a while, and no other can be started.
         if "all" in run(_MANY).stdout:
             limits = dataclasses.replace(limits, pids="none")
@@ -181,7 +194,7 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         isolation="namespace",
         memory_pause="ram" if paused and awake else "none",
         fork="files",
-        fork_files="copy",
+        fork_files=fork_files,
         limits=limits,
         root_user=root_user,
         freezer="cgroup" if "freeze" in can else "signals",
