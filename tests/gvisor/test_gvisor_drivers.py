@@ -30,11 +30,12 @@ class TestGvisorDriver(DriverSuite):
     def driver(self):
         return GvisorDriver()
 
-    @pytest.fixture
-    def root(self, tmp_path):
-        root = state_root(tmp_path / "state")
+    @pytest.fixture(scope="class")
+    def root(self, tmp_path_factory, runsc):
+        """One for all: to make a root for machines takes longer than to make a machine."""
+        root = state_root(tmp_path_factory.mktemp("drivers") / "state")
         yield root
-        assert keepers_alive(root) == []
+        assert keepers_alive(root) == [] and os.listdir(root / "boxes") == []
         remove_tree(root)
 
     @pytest.fixture
