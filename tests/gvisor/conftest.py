@@ -71,10 +71,15 @@ def fetched():
     return program
 
 
-@pytest.fixture(scope="session")
-def runsc():
+def find():
+    """The one that is installed, else one that is fetched. Skips."""
     found = os.environ.get("GLOVEPORT_RUNSC") or shutil.which("runsc")
     return Path(found) if found else fetched()
+
+
+@pytest.fixture(scope="session")
+def runsc():
+    return find()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def keeper_of(sandbox):
 
 
 def processes_of(sandbox):
-    return [pid for pid in keepers_alive(folder_of(sandbox))]
+    return keepers_alive(folder_of(sandbox))
 
 
 def kill_keeper(sandbox):
@@ -112,7 +112,9 @@ def test_a_keeper_that_dies_while_it_wakes_it_has_lost_nothing(sandbox):
     waking.start()
     time.sleep(0.2)
     os.kill(keeper, signal.SIGCONT)
-    eventually(lambda: any(b"restore" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _still(processes_of(sandbox))))
+    eventually(
+        lambda: any(b"restore" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _still(processes_of(sandbox)))
+    )
     os.kill(keeper, signal.SIGKILL)
     waking.join(60)
     eventually(lambda: not processes_of(sandbox))
@@ -142,7 +144,7 @@ def test_one_that_cannot_be_restored_stays_as_it_is(sandbox):
         with pytest.raises(SandboxError, match="runsc"):
             sandbox.resume()
         assert sandbox.status == "paused"
-        assert [pid for pid in processes_of(sandbox) if b"runsc" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]] in ([], [keeper_of(sandbox)])
+        assert processes_of(sandbox) == [keeper_of(sandbox)]
     image.write_bytes(whole)
     sandbox.resume()
     assert sandbox.commands.run("echo awake").stdout == "awake\n"
@@ -165,7 +167,9 @@ def test_a_disk_that_is_full_while_it_is_written_down(sandbox, tmp_path):
     )
     # Only the keeper sees it.
     (place / "memory.new").mkdir()
-    done = subprocess.run([sys.executable, "-c", code, str(keeper), str(place / "memory.new")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(keeper), str(place / "memory.new")], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     with pytest.raises(SandboxError, match="checkpoint failed.*space"):
         sandbox.pause()
@@ -184,7 +188,10 @@ def test_two_that_wake_it_at_once_wake_one(sandbox):
         both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
         said = [process.communicate(timeout=60)[0].split()[0] for process in both]
         assert said == [before[0]] * 3
-        assert sum(b"runsc-sandbox" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _still(processes_of(sandbox))) == 1
+        assert (
+            sum(b"runsc-sandbox" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _still(processes_of(sandbox)))
+            == 1
+        )
         goes_on(sandbox, before)
 
 
@@ -292,7 +299,9 @@ def test_names_that_are_folders_hurt_the_machine_alone(sandbox):
 def test_nothing_of_runsc_is_left_in_its_folder(sandbox):
     before = begin(sandbox, 1)
     sandbox.pause()
-    assert sorted(p.name for p in folder_of(sandbox).iterdir() if p.name in ("runsc", "memory", "memory.new", "memory.used")) == ["memory"]
+    assert sorted(
+        p.name for p in folder_of(sandbox).iterdir() if p.name in ("runsc", "memory", "memory.new", "memory.used")
+    ) == ["memory"]
     assert processes_of(sandbox) == [keeper_of(sandbox)]
     sandbox.resume()
     goes_on(sandbox, before)

@@ -265,7 +265,9 @@ def test_a_socket_that_is_none_leads_nowhere(sandbox, tmp_path, what):
 
 def test_what_it_shares_with_the_host_is_small(sandbox):
     """Whatever its root puts there, in how many files and folders: it is full, and the machine goes on."""
-    sandbox.commands.run("cd /.gloveport/run && rm -rf d && mkdir d && head -c 4M /dev/zero >d/some", user="0", check=True)
+    sandbox.commands.run(
+        "cd /.gloveport/run && rm -rf d && mkdir d && head -c 4M /dev/zero >d/some", user="0", check=True
+    )
     result = sandbox.commands.run("cd /.gloveport/run/d && cat /dev/zero >big", user="0")
     assert result.exit_code != 0 and "No space left" in result.stderr
     many = "import os\nfor n in range(3000): os.close(os.open(f'/.gloveport/run/d/{n}', os.O_CREAT))"

@@ -133,7 +133,13 @@ def test_nothing_else_leads_out(networked, server):
 
 def test_its_root_cannot_touch_the_socket(networked, url):
     folder = estate().folder(networked.id) / "net"
-    for what in ("rm proxy.sock", "mv proxy.sock other", "ln -s /etc/passwd x", "touch x", "mount -o remount,rw /.gloveport/net"):
+    for what in (
+        "rm proxy.sock",
+        "mv proxy.sock other",
+        "ln -s /etc/passwd x",
+        "touch x",
+        "mount -o remount,rw /.gloveport/net",
+    ):
         result = networked.commands.run(f"cd /.gloveport/net && {what}", user="0")
         assert result.exit_code != 0, what
     assert os.listdir(folder) == ["proxy.sock"]
@@ -209,7 +215,8 @@ def test_files_of_secrets_are_in_it(state, gateway):
     pytest.importorskip("cryptography")
     key = {"API_KEY": NetworkSecret(value="real-value", hosts=["api.example.com"])}
     with Sandbox.create("authority", driver="gvisor", network=["api.example.com"], secrets=key) as sandbox:
-        found = sandbox.commands.run('stat -c "%u %a" $SSL_CERT_FILE && grep -c BEGIN $NODE_EXTRA_CA_CERTS; ls -A /.gloveport/run', user="0")
+        look = 'stat -c "%u %a" $SSL_CERT_FILE && grep -c BEGIN $NODE_EXTRA_CA_CERTS; ls -A /.gloveport/run'
+        found = sandbox.commands.run(look, user="0")
         assert found.stdout.split()[:3] == ["0", "644", "1"]
         assert "fill" not in found.stdout
         sandbox.pause()

@@ -44,13 +44,25 @@ def machines(tmp_path, monkeypatch):
         DaemonClient(root).ask(Command("end"))
 
 
+def _has_runsc(monkeypatch):
+    from gloveport import Sandbox
+
+    from ..gvisor.conftest import find
+
+    monkeypatch.setenv("GLOVEPORT_RUNSC", str(find()))
+    if Sandbox.capabilities("gvisor").isolation == "none":
+        pytest.skip(f"no machines of gVisor here: {Sandbox.capabilities('gvisor').problem}")
+
+
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
-def test_examples(page, machines):
+def test_examples(page, machines, monkeypatch):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
     if page.name.startswith("machines") or page.name == "README.md":
         machines()
     if page.name in ("machines-pydantic-ai.md", "pydantic-ai.md", "run-typescript.md"):
         pytest.importorskip("pydantic_ai")
+    if page.name == "machines-gvisor.md":
+        _has_runsc(monkeypatch)
     if page.name == "machines-network.md":
         pytest.importorskip("cryptography")
     if page.name == "durable.md":

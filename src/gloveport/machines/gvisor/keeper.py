@@ -473,8 +473,8 @@ def _tail(path: Path) -> str:
 
 async def _serve(folder: Path, told: int, settings: dict[str, Any], starter: Starter | None) -> None:
     keeper = Keeper(folder, settings, starter)
-    starting = asyncio.ensure_future(keeper.start())
-    ended = asyncio.ensure_future(keeper.ended.wait())
+    starting: asyncio.Task[Any] = asyncio.create_task(keeper.start())
+    ended: asyncio.Task[Any] = asyncio.create_task(keeper.ended.wait())
     try:
         await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():

@@ -14,7 +14,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +67,8 @@ class Starter:
 
     def start(self) -> bool:
         """Start a gateway, or find that one is there. Gives whether it went well."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(b"\n")
             self._process.stdin.flush()
@@ -96,9 +97,9 @@ class Attached:
                 return
         except FileNotFoundError:
             pass
-        with _opened(folder) as directory, socket.socket(socket.AF_UNIX) as nobody:
-            with contextlib.suppress(OSError):  # the gateway was faster
-                nobody.bind(f"/proc/self/fd/{directory}/{SOCKET}")
+        # An error: the gateway was faster.
+        with _opened(folder) as directory, socket.socket(socket.AF_UNIX) as nobody, contextlib.suppress(OSError):
+            nobody.bind(f"/proc/self/fd/{directory}/{SOCKET}")
 
     @property
     def starters(self) -> tuple[int, ...]:
@@ -166,7 +167,7 @@ class Attached:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def _opened(folder: Path) -> Generator[int]:
     """By its descriptor: an address has at most 107 bytes."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

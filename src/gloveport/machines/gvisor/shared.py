@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -76,7 +76,9 @@ class SharedFolder:
         with self._opened() as folder:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(_GO, dir_fd=folder)
-            os.close(os.open(_GO, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder))
+            os.close(
+                os.open(_GO, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            )
 
     def too_large(self) -> bool:
         """Whether it has more than it may; looked at only where nothing else limits it."""
@@ -93,7 +95,7 @@ class SharedFolder:
         return size > _MOST_BYTES
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _opened(self) -> Generator[int]:
         descriptor = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             yield descriptor
