@@ -12,7 +12,7 @@ if str(ROOT) not in sys.path:
 
 
 def build_native() -> None:
-    """Everything that is not Python source: the wasm guest, the programs of the Deno workers, the compiler, what makes widgets, machines."""
+    """Everything that is not Python source: the wasm guest, the programs of Deno workers, the compiler, what makes widgets, machines."""
     from buildsteps import box, bundles, guest, widgets
 
     guest.build()

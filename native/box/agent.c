@@ -126,6 +126,9 @@ static void dispatch(struct source *source, uint32_t events) {
     case S_IN: process_writable(source->owner); return;
     case S_DIAL: dial_ready(source->owner, false); return;
     case S_WAKE: standalone_tick(); return;
+    case S_PROXY: relay_accept(); return;
+    case S_RELAY: relay_ready(source); return;
+    case S_RETRY: relay_retry(); return;
     }
 }
 
@@ -144,6 +147,7 @@ static bool prepare(const struct agent_setup *setup) {
     agent.handoff = (struct source){S_HANDOFF, setup->handoff, 0, NULL};
     agent.listen = (struct source){S_LISTEN, setup->listen, 0, NULL};
     if (agent.epoll < 0 || agent.signals.fd < 0 || agent.timer.fd < 0) return false;
+    if (setup->spec->proxy) relay_listen(setup->spec->proxy);
     return source_watch(&agent.signals, EPOLLIN) && source_watch(&agent.timer, EPOLLIN) &&
            source_watch(&agent.handoff, EPOLLIN) && source_watch(&agent.listen, EPOLLIN);
 }
@@ -157,5 +161,6 @@ int agent_run(const struct agent_setup *setup) {
         for (int i = 0; i < n; i++) dispatch(events[i].data.ptr, events[i].events);
         connections_sweep();
         processes_sweep();
+        relays_sweep();
     }
 }

@@ -26,7 +26,7 @@ struct agent_setup {
     int oom;                   /* -1: nobody counts kills for memory */
 };
 
-enum source_kind { S_HANDOFF, S_LISTEN, S_SIGNALS, S_TIMER, S_CONNECTION, S_OUT, S_ERR, S_IN, S_DIAL, S_WAKE };
+enum source_kind { S_HANDOFF, S_LISTEN, S_SIGNALS, S_TIMER, S_CONNECTION, S_OUT, S_ERR, S_IN, S_DIAL, S_WAKE, S_PROXY, S_RELAY, S_RETRY };
 
 struct source {
     enum source_kind kind;
@@ -85,6 +85,18 @@ int agent_main(int argc, char **argv);
 bool standalone_sleep(struct connection *asked);
 void standalone_tick(void);
 int agent_run(const struct agent_setup *setup);
+
+/* relay.c: 127.0.0.1:PORT of a machine without a network of its own leads to a proxy of the host. */
+void relay_listen(const char *where);
+void relay_accept(void);
+void relay_ready(struct source *source);
+void relay_retry(void);
+/* Before all of this machine is written down: lets go of them. */
+void relays_sleep(void);
+void relays_wake(void);
+/* Frees what was closed while the loop was in the middle of events. */
+void relays_sweep(void);
+
 /* CLOCK_BOOTTIME without the time that this box was frozen. */
 int64_t active_ms(void);
 bool source_watch(struct source *source, uint32_t events);

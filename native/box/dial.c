@@ -9,16 +9,7 @@
 #include <unistd.h>
 
 #include "agent.h"
-
-enum { FLOW_ROOM = 64 << 10 };
-
-/* One direction. */
-struct flow {
-    uint8_t *data; /* NULL while nothing waits */
-    size_t at, size;
-    bool ended;    /* no more comes in */
-    bool told;     /* ... and the other end knows */
-};
+#include "flow.h"
 
 struct dial {
     struct source source;
@@ -70,37 +61,9 @@ struct source *dial_source(struct dial *d) { return &d->source; }
 void dial_free(struct dial *d) {
     if (!d) return;
     source_close(&d->source);
-    free(d->in.data);
-    free(d->out.data);
+    flow_free(&d->in);
+    flow_free(&d->out);
     free(d);
-}
-
-/* False: the connection is over. */
-static bool move(struct flow *f, int from, int to) {
-    for (;;) {
-        if (!f->size && !f->ended) {
-            if (!f->data && !(f->data = malloc(FLOW_ROOM))) return false;
-            ssize_t n = recv(from, f->data, FLOW_ROOM, MSG_DONTWAIT);
-            if (n < 0 && errno == EINTR) continue;
-            if (n < 0 && errno != EAGAIN) return false;
-            f->ended = n == 0;
-            f->at = 0;
-            f->size = n > 0 ? (size_t)n : 0;
-        }
-        if (!f->size) break;
-        ssize_t n = send(to, f->data + f->at, f->size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno == EAGAIN;
-        f->at += (size_t)n;
-        f->size -= (size_t)n;
-    }
-    free(f->data);
-    f->data = NULL;
-    if (f->ended && !f->told) {
-        f->told = true;
-        shutdown(to, SHUT_WR);
-    }
-    return true;
 }
 
 static void flow(struct dial *d) {
@@ -112,15 +75,14 @@ static void flow(struct dial *d) {
         return;
     }
     atomic_store(&agent.setup.activity->last_ms, boot_ms());
-    bool ok = move(&d->in, c->source.fd, d->source.fd) && move(&d->out, d->source.fd, c->source.fd);
+    bool ok = flow_move(&d->in, c->source.fd, d->source.fd) && flow_move(&d->out, d->source.fd, c->source.fd);
     if (!ok || (d->in.told && d->out.told)) {
         connection_close(c);
         return;
     }
     /* Nothing to wait for is an end that only reports errors. */
-    uint32_t here = (d->in.ended || d->in.size ? 0 : EPOLLIN) | (d->out.size ? EPOLLOUT : 0);
-    uint32_t there = (d->out.ended || d->out.size ? 0 : EPOLLIN) | (d->in.size ? EPOLLOUT : 0);
-    if (!source_watch(&c->source, here) || !source_watch(&d->source, there)) connection_close(c);
+    if (!source_watch(&c->source, flow_events(&d->in, &d->out)) || !source_watch(&d->source, flow_events(&d->out, &d->in)))
+        connection_close(c);
 }
 
 /* What the client sent right behind its request was read with it. */

@@ -11,10 +11,13 @@
 
 enum { DEPTH_MAX = 900, DESCRIPTORS = 1024 };
 
+enum { FILE_BYTES = 4096 }; /* for what takes no block and yet an inode, of which the host has only so many */
+
 /* A file with several names counts for its share. */
 static int64_t share(const struct stat *info) {
     int64_t names = S_ISDIR(info->st_mode) || info->st_nlink < 1 ? 1 : (int64_t)info->st_nlink;
-    return (int64_t)info->st_blocks * 512 / names;
+    int64_t bytes = (int64_t)info->st_blocks * 512;
+    return (bytes < FILE_BYTES ? FILE_BYTES : bytes) / names;
 }
 
 static int64_t below(int dir, int depth) {

@@ -244,7 +244,8 @@ static bool make_dev(void) {
         int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
         if (!restrict_tree(devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) || !mounts_attach_closing(devices[i], file)) return false;
     }
-    const char *const options[] = {"ptmxmode", "0666", "mode", "0620", NULL}; /* each mount is an instance of its own since 4.7 */
+    /* Each mount is an instance of its own since 4.7, but all share what the host has: 4096 by default. */
+    const char *const options[] = {"ptmxmode", "0666", "mode", "0620", "max", "256", NULL};
     if (!place("dev/pts", 0755)) return false;
     if (!mounts_attach_closing(new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), place_in_root("dev/pts", 0755))) return false;
     if (!place("dev/shm", 01777)) return false;

@@ -15,7 +15,7 @@ static const struct key {
     KEY("shell", TEXT, shell), KEY("gateway_socket", TEXT, gateway_socket), KEY("limits", TEXT, limits),
     KEY("network", TEXT, network), KEY("upper", TEXT, upper), KEY("lower", LIST, lower), KEY("bind_ro", LIST, bind_ro),
     KEY("bind_keep", LIST, bind_keep), KEY("tmpfs", LIST, tmpfs), KEY("env", LIST, env), KEY("cgroup", LIST, cgroup),
-    KEY("gateway_argv", LIST, gateway_argv),
+    KEY("gateway_argv", LIST, gateway_argv), KEY("proxy", TEXT, proxy),
     KEY("uid_base", NUMBER, uid_base), KEY("uid_count", NUMBER, uid_count), KEY("map_uid", NUMBER, map_uid),
     KEY("uid", NUMBER, uid), KEY("gid", NUMBER, gid), KEY("memory_max", NUMBER, memory_max),
     KEY("pids_max", NUMBER, pids_max), KEY("nofile", NUMBER, nofile), KEY("fsize_max", NUMBER, fsize_max),

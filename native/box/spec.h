@@ -15,6 +15,7 @@ struct texts {
 
 struct spec {
     const char *id, *hostname, *cwd, *shell, *gateway_socket, *limits, *network, *upper;
+    const char *proxy; /* PORT:/SOCKET; of the agent below another driver */
     struct texts lower, bind_ro, bind_keep, tmpfs, env, cgroup, gateway_argv;
     int64_t version, uid_base, uid_count, map_uid, uid, gid;
     int64_t memory_max, pids_max, nofile, fsize_max, disk_max, cpu_ms_per_s;

@@ -45,6 +45,7 @@ bool standalone_sleep(struct connection *asked) {
     connection_ok(asked);
     connection_flush(asked);
     for (struct connection *c = agent.connections; c; c = c->next) connection_close(c);
+    relays_sleep();
     source_close(&agent.listen);
     unlink(address.sun_path); /* to the driver: done */
     source_close(&wake);
@@ -61,6 +62,7 @@ void standalone_tick(void) {
     source_close(&wake);
     agent.listen.fd = fd;
     source_watch(&agent.listen, EPOLLIN);
+    relays_wake();
 }
 
 int agent_main(int argc, char **argv) {

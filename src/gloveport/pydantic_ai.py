@@ -17,7 +17,14 @@ from .errors import (
 from .host.modules.result import ModuleResult
 from .host.modules.session import TypeScriptSandboxSession
 from .host.widgets.widget import Widget
-from .integrations.pydantic_ai import RUN_SCRIPT, MachineBackend, MachineSandbox, MachineTools, ToolScript, TypeScriptSandbox
+from .integrations.pydantic_ai import (
+    RUN_SCRIPT,
+    MachineBackend,
+    MachineSandbox,
+    MachineTools,
+    ToolScript,
+    TypeScriptSandbox,
+)
 from .permissions import Packages, Runtime, RuntimePermissions
 
 __all__ = (

@@ -20,7 +20,16 @@ from .stores.conformance import StoreSuite
 if TYPE_CHECKING:
     from pydantic_ai.models.function import FunctionModel
 
-__all__ = ("CLOCK", "SEED", "DriverSuite", "FakeModules", "StoreSuite", "async_inline_sandbox", "inline_sandbox", "scripted_model")
+__all__ = (
+    "CLOCK",
+    "SEED",
+    "DriverSuite",
+    "FakeModules",
+    "StoreSuite",
+    "async_inline_sandbox",
+    "inline_sandbox",
+    "scripted_model",
+)
 
 CLOCK = 1_700_000_000
 """Where their clock begins: 2023-11-14T22:13:20Z."""

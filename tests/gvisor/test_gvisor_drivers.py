@@ -50,7 +50,9 @@ def test_as_an_ordinary_user(runsc):
     home = Path(tempfile.mkdtemp(prefix="gloveport-user-"))
     try:
         shutil.copytree(
-            Path(gloveport.__file__).parent, home / "gloveport", ignore=shutil.ignore_patterns("__pycache__", "*.wasm", "*.js")
+            Path(gloveport.__file__).parent,
+            home / "gloveport",
+            ignore=shutil.ignore_patterns("__pycache__", "*.wasm", "*.js"),
         )
         shutil.copy(runsc, home / "runsc")
         shutil.copy(Path(__file__).with_name("suite_ordinary.py"), home)
@@ -67,9 +69,22 @@ def test_as_an_ordinary_user(runsc):
                     shutil.copy(Path(place) / name, home)
         subprocess.run(["chmod", "-R", "a+rX", home], check=True)
         done = subprocess.run(
-            ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups", PYTHON, "suite_ordinary.py", home / "own" / "state"],
+            [
+                "setpriv",
+                f"--reuid={ORDINARY}",
+                f"--regid={ORDINARY}",
+                "--clear-groups",
+                PYTHON,
+                "suite_ordinary.py",
+                home / "own" / "state",
+            ],
             cwd=home,
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(home), "GLOVEPORT_RUNSC": str(home / "runsc"), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                "PATH": "/usr/bin:/bin",
+                "PYTHONPATH": str(home),
+                "GLOVEPORT_RUNSC": str(home / "runsc"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             capture_output=True,
             text=True,
             timeout=110,

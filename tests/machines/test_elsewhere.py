@@ -60,7 +60,7 @@ def package(tmp_path_factory):
     [
         ("elsewhere/suite_deepagents.py", 87),
         ("elsewhere/suite_harness.py", 2),
-        ("test_workspace_backend.py", 90),
+        ("test_workspace_backend.py", 180),
         ("test_machine_tools.py", 30),
     ],
 )

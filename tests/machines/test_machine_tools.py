@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -121,6 +123,9 @@ def test_a_command_may_not_ask_for_more_time_than_there_is(call):
         ("edit_file", {"path": "two", "old_text": "a a", "new_text": "b", "expected_hash": "0123"}, "has changed"),
         ("write_file", {"path": "two", "content": "x", "expected_hash": "0123"}, "has changed"),
         ("write_file", {"path": "/proc/version", "content": "x"}, ""),
+        ("read_file", {"path": "huge"}, "314572800 bytes"),
+        ("read_file", {"path": "/dev/zero"}, "Invalid argument"),
+        ("edit_file", {"path": "huge", "old_text": "a", "new_text": "b"}, "sed -n"),
         ("list_files", {"path": "two"}, "no directory"),
         ("list_files", {"path": "nope"}, "No such file"),
         ("grep", {"pattern": "("}, "("),
@@ -129,7 +134,7 @@ def test_a_command_may_not_ask_for_more_time_than_there_is(call):
 )
 def test_what_cannot_be_done_is_told_and_uses_up_no_retry(call, tool, arguments, text):
     results = call(
-        ("bash", {"command": "printf 'a a' >two"}),
+        ("bash", {"command": "printf 'a a' >two; truncate -s 300M huge"}),
         *[(tool, arguments)] * 3,
         ("bash", {"command": "cat two"}),
     )
@@ -223,11 +228,42 @@ def test_searches_leave_out_what_is_hidden_and_binary(call):
         ("{a,b*}.txt", ["a.txt", "bc.txt"], ["c.txt"]),
         ("a+b(", ["a+b("], ["aab("]),
         ("[", ["["], ["x"]),
+        ("*a*b*.c", ["ab.c", "xaxbx.c", "aabb.c"], ["ba.c", "ab.cc"]),
+        ("**/x/**/y", ["x/y", "a/x/b/c/y", "x/x/y"], ["y", "x/z", "xx/y"]),
+        ("a/**/b/**", ["a/b/c", "a/x/b/c/d"], ["a/b", "b/c"]),
+        ("a**b", ["ab", "axxb"], ["abx"]),
+        ("[a-c]*/[^d]", ["ax/e"], ["dx/e", "ax/d"]),
+        ("{a,b}/{c,d}.{e,f}", ["a/c.e", "b/d.f"], ["a/b.e"]),
     ],
 )
 def test_globs(glob, fits, not_fits):
     pattern = Pattern(glob)
     assert [path for path in [*fits, *not_fits] if pattern.fits(path)] == fits
+
+
+@pytest.mark.parametrize(
+    "glob",
+    [
+        "*a" * 60 + "b",
+        "**/" * 60 + "b",
+        "**/a/" * 30 + "b",
+        "a*/**/" * 20 + "z",
+        "{a,b}" * 20,
+        "[" * 200,
+        "*?" * 80 + "b",
+    ],
+)
+def test_no_glob_keeps_the_host_busy(glob):
+    """Each of these would take a backtracking matcher more than a lifetime."""
+    code = (
+        "from gloveport.integrations.pydantic_ai.machines.search import Pattern\n"
+        f"try: pattern = Pattern({glob!r})\n"
+        "except ValueError: raise SystemExit\n"
+        "assert not pattern.fits('a' * 200 + '!')\n"
+        "assert not pattern.fits('/'.join('a' * 60) + '!')\n"
+        "assert not pattern.fits('/'.join(['aa'] * 60))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 # ── runs and conversations ───────────────────────────────────────────────────────────────────────────────────────────

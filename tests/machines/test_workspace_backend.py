@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 
@@ -31,10 +32,10 @@ def anyio_backend(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def made():
-    """References of what a module made, deleted at its end."""
-    capability, refs = MachineSandbox(), []
+@pytest.fixture(scope="module", params=["user", "root"])
+def made(request):
+    """References of what a module made, deleted at its end. Commands are of the machine's user, or of its root."""
+    capability, refs = MachineSandbox(user=None if request.param == "user" else "root"), []
     yield capability, refs
     for ref in refs:
         Sandbox.kill_by_id(ref.id.partition(".")[0])
@@ -217,6 +218,27 @@ def test_memory_over_the_limit_is_said_in_the_result(state):
             assert (await backend.run(["python3", "-c", "print(1)"])).stdout == "1\n"
         finally:
             await capability.destroy(backend.ref)
+
+    run(main)
+
+
+def test_what_is_too_large_is_an_error_of_files(backend, state):
+    async def main():
+        await backend.run("truncate -s 300M big", shell=True)
+        with pytest.raises(OSError, match="bytes") as caught:
+            await backend.read_bytes("/workspace/big")
+        assert caught.value.errno == errno.EFBIG
+        capability = MachineSandbox(disk_mb=8)
+        small = capability.backend()
+        try:
+            with pytest.raises(OSError, match="disk") as caught:
+                for number in range(200):
+                    await small.write_bytes(f"/workspace/{number}", b"x" * 1_000_000)
+                    await anyio.sleep(0.05)
+            assert caught.value.errno == errno.EDQUOT
+            await small.remove("/workspace/0")
+        finally:
+            await capability.destroy(small.ref)
 
     run(main)
 

@@ -47,9 +47,9 @@ def machines(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=_marks(page)) for page in PAGES])
 def test_examples(page, machines):
     """The blocks of a page run in order in one namespace; `# >` lines (or `#>`) are what `print` gave."""
-    if page.name.startswith("machines"):
+    if page.name.startswith("machines") or page.name == "README.md":
         machines()
-    if page.name in ("pydantic-ai.md", "run-typescript.md"):
+    if page.name in ("machines-pydantic-ai.md", "pydantic-ai.md", "run-typescript.md"):
         pytest.importorskip("pydantic_ai")
     if page.name == "machines-network.md":
         pytest.importorskip("cryptography")

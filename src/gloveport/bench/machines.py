@@ -1,4 +1,5 @@
-"""`gloveport bench machines`: commands beside processes of the host, making machines, what idle ones take, and a pause."""
+"""`gloveport bench machines`: commands beside processes of the host, making machines, what idle ones take, and a pause; then other
+ways to isolate a command (`machine_peers`)."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ..host.machines.sync import Sandbox
+from .machine_peers import peer_rows
 from .report import Row, median_of
 
 __all__ = ("BARS", "measure")
@@ -40,7 +42,8 @@ def measure(*, quick: bool) -> list[Row]:
     samples = 9 if quick else 41
     with _state() as root:
         rows = [_command(samples), _pooled(samples), _cold(samples // 3 or 1), _file(3 if quick else 7)]
-        return [*rows, _idle(root, 20 if quick else 50), _pause(samples // 3 or 1), *_fork(samples // 2 or 1)]
+        rows += [_idle(root, 20 if quick else 50), _pause(samples // 3 or 1), *_fork(samples // 2 or 1)]
+        return [*rows, *peer_rows(samples // 3 or 1)]
 
 
 @contextlib.contextmanager

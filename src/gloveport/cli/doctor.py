@@ -10,11 +10,14 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..errors import GloveportError
 from . import EXIT_OK, EXIT_SANDBOX
+
+if TYPE_CHECKING:
+    from ..machines.driver import Capabilities
 
 __all__ = ("arguments", "run")
 
@@ -152,9 +155,21 @@ def _machines() -> str:
     has = Sandbox.capabilities()
     if has.isolation == "none":
         raise CapabilityError(f"machines do not start here: {has.problem}", missing=("isolation",), hint="")
+    return _given(has)
+
+
+def _gvisor() -> str:
+    from ..host.machines.sync import Sandbox
+
+    has = Sandbox.capabilities("gvisor")
+    return f"optional, and not here: {has.problem}" if has.isolation == "none" else _given(has)
+
+
+def _given(has: Capabilities) -> str:
     limits = ", ".join(f"{name}: {kind}" for name, kind in has.as_dict()["limits"].items())
+    by = "" if has.freezer == "none" else f", by {has.freezer}"
     return (
-        f"{has.isolation}; limits of {limits}; pause keeps memory in {has.memory_pause}, by {has.freezer}; "
+        f"{has.isolation}; limits of {limits}; pause keeps memory in {has.memory_pause}{by}; "
         f"fork: {has.fork}; network: {has.net}; a root that gives files away: {'yes' if has.root_user else 'no'}"
     )
 
@@ -180,6 +195,7 @@ _CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (
     ("network of modules", _network),
     ("widgets", _widgets),
     ("machines", _machines),
+    ("machines of gVisor", _gvisor),
     ("type checking", _typecheck),
 )
 

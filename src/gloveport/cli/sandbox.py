@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import EXIT_HOST, EXIT_OK, EXIT_USAGE
+from .progress import Progress
 
 if TYPE_CHECKING:
     from ..host.machines.sync import Sandbox
@@ -73,6 +74,7 @@ def _create_arguments(parser: argparse.ArgumentParser) -> None:
     base.add_argument("--template")
     base.add_argument("--snapshot")
     parser.add_argument("--user", help="who its commands are: `root`")
+    parser.add_argument("--driver", help="namespace (default), or gvisor where `runsc` is installed")
     parser.add_argument(
         "--network", action="append", metavar="RULE", help="what may be reached; `internet`: all public hosts"
     )
@@ -134,6 +136,7 @@ def _create(options: argparse.Namespace) -> int:
         "from_template": options.template,
         "from_snapshot": options.snapshot,
         "user": options.user,
+        "driver": options.driver,
         "network": "internet" if options.network == ["internet"] else options.network,
         "idle_seconds": options.idle,
         "auto_delete_seconds": options.auto_delete,
@@ -145,7 +148,11 @@ def _create(options: argparse.Namespace) -> int:
     given |= {name: value for name, value in limits.items() if value is not None}
     if options.timeout is None:
         del given["timeout_seconds"]
-    sandbox = Sandbox.create(options.name, **given)
+    progress = Progress()
+    try:
+        sandbox = Sandbox.create(options.name, on_progress=progress, **given)
+    finally:
+        progress.close()
     return _print(options, _plain(sandbox.get_info()), sandbox.id)
 
 

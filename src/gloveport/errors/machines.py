@@ -158,7 +158,11 @@ _FILE_ERRORS: dict[int, type[SandboxFileError]] = {
 def file_error(number: int, message: str, path: str) -> SandboxError:
     """The error for a system call of the machine that failed with this `errno` on this path."""
     if number in (numbers.EDQUOT, numbers.ENOSPC):
-        return LimitExceededError(f"{message} ({path})", limit="disk")
+        return LimitExceededError(
+            f"the machine's disk is full ({message}: {path})",
+            limit="disk",
+            hint="remove files, or make machines with a larger `disk_mb`",
+        )
     return _FILE_ERRORS.get(number, SandboxFileError)(f"{message}: {path}", number=number, path=path)
 
 

@@ -97,7 +97,7 @@ def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) ->
     parent = estate.record(id)
     copy_memory = estate.driver(parent).copy_memory
     if copy_memory is not None:
-        return _fork_memory(estate, id, n, copy_memory)
+        return _fork_memory(estate, id, n, copy_memory, prepare)
     parent, options = _keep(estate, id)
     made = list[Record]()
     try:
@@ -112,11 +112,17 @@ def fork(estate: Estate, id: str, n: int = 1, prepare: Prepare | None = None) ->
     return made
 
 
-def _fork_memory(estate: Estate, id: str, n: int, copy_memory: Callable[[Path, Path], None]) -> list[Record]:  # noqa: A002
+def _fork_memory(
+    estate: Estate,
+    id: str,  # noqa: A002
+    n: int,
+    copy_memory: Callable[[Path, Path], None],
+    before: Prepare | None,
+) -> list[Record]:
     def act(parent: Record, source: Path) -> list[Record]:
         def prepare(record: Record, target: Path) -> Record:
             copy_memory(source, target)
-            return record
+            return before(record, target) if before is not None else record
 
         made = list[Record]()
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -43,12 +43,19 @@ class Capabilities:
     fork_files: Literal["relayer", "copy", "none"] = "none"
     """How files are forked: `relayer` takes as long for any amount of them, unless a process of the machine is in the way."""
     limits: LimitKinds = dataclasses.field(default_factory=LimitKinds)
-    net: Literal["none", "rules"] = "none"
+    net: Literal["none", "rules", "proxy"] = "none"
+    """`rules`: every connection of every program is the gateway's. `proxy`: there is an HTTP proxy, and no other way out."""
     root_user: bool = False
     """Whether the machine's root may give files to other users, as package managers of distributions do."""
     freezer: Literal["cgroup", "signals", "none"] = "none"
     problem: str = ""
     """Why there is no isolation."""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Capabilities:
+        """From what `as_dict` gave. Raises `TypeError` for what another release gave."""
+        options: dict[str, Any] = {**data, "limits": LimitKinds(**data["limits"])}
+        return cls(**options)
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -63,8 +70,10 @@ class Driver(Protocol):
 
     name: str
 
-    copy_memory: Callable[[Path, Path], None] | None
-    """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None] | None:
+        """Gives what was written down of a paused machine (its folder) to a new one that was not started yet. `None`: it cannot."""
+        ...
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here. Does not raise for what is missing: it says so."""

@@ -101,6 +101,8 @@ class BoxSpec:
     network: bool = False
     gateway_argv: tuple[str, ...] = ()
     gateway_socket: str = ""
+    proxy: str = ""
+    """`PORT:/SOCKET` in the machine, of drivers whose machines reach the gateway by a proxy."""
     cgroups: tuple[str, ...] = ()
     privileged: bool = False
     """Whether the host side is root, so that the machine has a range of user ids."""
@@ -163,6 +165,7 @@ class BoxSpec:
         if self.delete_after_ms is not None:
             pairs += [("delete_after_ms", max(1, self.delete_after_ms))]
         pairs += [("gateway_argv", argument) for argument in self.gateway_argv]
+        pairs += [("proxy", self.proxy)] if self.proxy else []
         return pairs + ([("gateway_socket", self.gateway_socket)] if self.gateway_socket else [])
 
 

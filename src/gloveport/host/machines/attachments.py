@@ -32,13 +32,15 @@ class Attachment:
 
     rules: NetworkRules | None
     secrets: Mapping[str, NetworkSecret]
+    proxy: bool = False
+    """Whether the machine reaches the gateway by a proxy (`Capabilities.net`)."""
 
     def prepare(self, record: Record, folder: Path) -> Record:
         """Write it into the machine's folder, and say what the machine's environment gets."""
         if self.rules is None:
             return record
         network = SandboxNetwork(str(folder.parents[1]), record.id)
-        files = network.prepare(self.rules, secrets=self.secrets)
+        files = network.prepare(self.rules, secrets=self.secrets, proxy=self.proxy)
         if files is None:
             return record
         for path, content in files.files.items():
@@ -47,7 +49,7 @@ class Attachment:
         return dataclasses.replace(record, options=options)
 
 
-def attachment_of(network: Network, secrets: Mapping[str, NetworkSecret] | None) -> Attachment:
+def attachment_of(network: Network, secrets: Mapping[str, NetworkSecret] | None, *, proxy: bool = False) -> Attachment:
     """From `network=` and `secrets=`. Raises `ValidationError`."""
     rules = checked_network(network)
     found = dict(secrets or {})
@@ -58,7 +60,7 @@ def attachment_of(network: Network, secrets: Mapping[str, NetworkSecret] | None)
     for name, secret in found.items():
         if not isinstance(secret, NetworkSecret):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValidationError(f"`secrets[{name!r}]` must be a `NetworkSecret`, not {type(secret).__name__}")
-    return Attachment(rules, found)
+    return Attachment(rules, found, proxy)
 
 
 def copied_network(source: Path) -> Prepare:

@@ -26,6 +26,7 @@ from .options import (
     refuse_remote,
     shown_rules,
 )
+from .progress import OnProgress, reporting
 
 if TYPE_CHECKING:
     from .network_control import SandboxNetwork
@@ -59,14 +60,20 @@ def attach(id: str) -> tuple[Box, Woken]:  # noqa: A002
 
 
 def create(
-    *, require: Requirement = None, base_url: str | None = None, api_key: str | None = None, **options: Any
+    *,
+    require: Requirement = None,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    on_progress: OnProgress | None = None,
+    **options: Any,
 ) -> Box:
     """A new machine. Nothing is left when it raises."""
     refuse_remote(base_url, api_key)
     found = estate()
-    draft = Draft(found, **options)
-    required(require, found, draft.record.driver)
-    return draft.create()
+    with reporting(on_progress):
+        draft = Draft(found, **options)
+        required(require, found, draft.record.driver)
+        return draft.create()
 
 
 class Draft:
@@ -80,8 +87,9 @@ class Draft:
         if self.record.options["attached"] or secrets:
             from .attachments import attachment_of
 
-            self._prepare = attachment_of(options.get("network"), secrets).prepare
-            if capabilities(found, self.record.driver).net != "rules":
+            net = capabilities(found, self.record.driver).net
+            self._prepare = attachment_of(options.get("network"), secrets, proxy=net == "proxy").prepare
+            if net == "none":
                 raise CapabilityError(
                     "machines have no network on this host", missing=("net",), hint="create it without `network`"
                 )

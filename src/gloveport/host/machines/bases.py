@@ -14,6 +14,7 @@ from ...machines.estate import Estate, image_options
 from ...machines.images.host import host_image
 from ...machines.images.manifests import Image
 from ...machines.spec import Image as Root
+from .progress import say
 
 __all__ = ("ImageSource", "base_of", "import_image", "stored_image")
 
@@ -43,7 +44,7 @@ def _named(estate: Estate, name: str) -> Image:
     if name == "debian":
         from .debian import make_debian
 
-        return make_debian(estate)
+        return make_debian(estate, say=say)
     known = ", ".join(sorted({"host", "debian", *(image.name for image in estate.images.all())}))
     raise TemplateNotFoundError(f"no image or template {name!r}", hint=f"there are: {known}")
 
@@ -74,7 +75,7 @@ def import_image(estate: Estate, path: ImageSource, name: str | None = None) -> 
         if kept is not None:
             return kept
     try:
-        made = import_archive(place, name, estate.layers)
+        made = import_archive(place, name, estate.layers, say=say)
     except (ValueError, OSError) as error:
         raise SandboxImageError(f"the image {str(path)!r} cannot be read: {error}") from error
     return estate.images.put(fitted(estate.layers, made))

@@ -23,6 +23,7 @@ from .bases import ImageSource
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .network import Network
 from .options import UNSET, Unset, refuse_remote
+from .progress import OnProgress
 from .sync import create_options
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ class AsyncSandbox:
         require: Requirement = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Self:
         """A new machine. When this is cancelled, there is none."""
         given = dict(locals())

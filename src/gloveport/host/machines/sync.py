@@ -18,6 +18,7 @@ from .files import Files
 from .info import SandboxInfo, SandboxStatus, Snapshot, info_of, snapshot_of
 from .network import Network
 from .options import UNSET, Unset, refuse_remote
+from .progress import OnProgress
 
 if TYPE_CHECKING:
     from ...egress.gateway.boxes.journal import NetworkLogRow
@@ -74,6 +75,7 @@ class Sandbox:
         require: Requirement = None,
         base_url: str | None = None,
         api_key: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Self:
         """A new machine.
 
@@ -90,6 +92,8 @@ class Sandbox:
         `network`: `None` (none at all, and none later), `"internet"` (every public host), or what may be reached: a list of rules
         (`"pypi.org"`, `"*.github.com:443"`), `NetworkRules`, `NetworkConfig`; `[]` is nothing until `update(network=…)`. `secrets`: by
         names of variables, values that the machine never has: its requests to their hosts get them outside of it.
+
+        `on_progress` is called with a few words while an image is made or read, from the thread that does it.
 
         `require` names capabilities without which nothing is started (`{"limits.memory": "total"}`, `"freezer"`): `CapabilityError`.
         """

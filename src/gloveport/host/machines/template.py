@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from anyio.to_thread import run_sync
 
@@ -30,6 +30,7 @@ from .commands import Commands
 from .files import Files
 from .network import Network, network_rules
 from .options import checked_seconds, checked_user
+from .progress import reporting
 
 __all__ = ("AsyncTemplate", "CopyStep", "EnvStep", "RunStep", "Step", "Template", "UserStep", "WorkdirStep")
 
@@ -131,7 +132,9 @@ class Template:
         `Sandbox.create` raises.
         """
         found = estate()
-        build = _Build(found, _checked_name(name), from_, network, memory_mb, disk_mb, rebuild, on_log or _quiet)
+        log = on_log or _quiet
+        with reporting(lambda text: log(f"{text}\n")):
+            build = _Build(found, _checked_name(name), from_, network, memory_mb, disk_mb, rebuild, log)
         return cls._of(build.make(_steps(steps)))
 
     @classmethod
@@ -341,8 +344,8 @@ def _of_mapping(step: Mapping[str, Any]) -> list[Step]:
         raise ValidationError(f"{dict(step)!r} is no step", hint=f"write one of {', '.join(_WORDS)} and what it is for")
     ((word, value),) = step.items()
     if word == "env" and isinstance(value, Mapping):
-        return [EnvStep(name, text) for name, text in checked_env("env", value).items()]
-    values = value if isinstance(value, (list, tuple)) else (value,)
+        return [EnvStep(name, text) for name, text in checked_env("env", cast("Mapping[str, str]", value)).items()]
+    values: list[Any] = list(cast("list[Any]", value)) if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(part, str) for part in values) or len(values) != (2 if word in ("env", "copy") else 1):
         raise ValidationError(
             f"{dict(step)!r} is no step", hint='as in {"run": "make"} and {"copy": ["./app", "/app"]}'

@@ -8,7 +8,7 @@ import errno
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +64,7 @@ class AgentLine:
     @classmethod
     async def ask(cls, run: Path, kind: Ask, body: bytes = b"") -> Fields:
         """One request and its answer. Raises `BlockingIOError` when it is busy, `SandboxError` for every other refusal."""
-        async with contextlib.aclosing(cls._answers(run, encode(kind, body))) as answers:
+        async with contextlib.aclosing(cls.answers_to(run, encode(kind, body))) as answers:
             async for tell, told in answers:
                 if tell is Tell.OK:
                     return Fields(told)
@@ -77,7 +77,7 @@ class AgentLine:
     async def busy(cls, run: Path) -> bool:
         """Whether a command runs that was not started to run by itself."""
         with contextlib.suppress(OSError, SandboxError, ProtocolViolation):
-            async with contextlib.aclosing(cls._answers(run, encode(Ask.LIST))) as answers:
+            async with contextlib.aclosing(cls.answers_to(run, encode(Ask.LIST))) as answers:
                 async for tell, told in answers:
                     if tell is not Tell.PROCESS:
                         return False
@@ -86,7 +86,8 @@ class AgentLine:
         return False
 
     @classmethod
-    async def _answers(cls, run: Path, request: bytes) -> AsyncIterator[tuple[Tell, bytes]]:
+    async def answers_to(cls, run: Path, request: bytes) -> AsyncGenerator[tuple[Tell, bytes], None]:
+        """Every frame that comes for a request, until whoever reads them has enough."""
         loop, reader = asyncio.get_running_loop(), FrameReader()
         sock = await cls.open(run)
         try:
@@ -108,7 +109,7 @@ class AgentLine:
 async def say(run: Path, argv: Sequence[str]) -> None:
     """Run a command as root, to its end. Raises `SandboxError` when it fails."""
     request = ExecRequest(argv=tuple(argv), user="0", cwd="/", timeout_ms=10_000)
-    async with contextlib.aclosing(AgentLine._answers(run, request.encode())) as answers:  # pyright: ignore[reportPrivateUsage]
+    async with contextlib.aclosing(AgentLine.answers_to(run, request.encode())) as answers:
         said = bytearray()
         async for tell, told in answers:
             if tell is Tell.OUTPUT:

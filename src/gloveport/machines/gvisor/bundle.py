@@ -7,22 +7,36 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..spec import MIB, BoxSpec
+from .network import FOLDER
 
-__all__ = ("AGENT", "KEPT", "RUN", "config")
+__all__ = ("AGENT", "KEPT", "NET", "RUN", "config")
 
 RUN: Final = "/.gloveport/run"
 """In the machine: the folder of the agent's socket, which is one of the host's."""
+NET: Final = "/.gloveport/net"
+"""In the machine: the folder of the proxy's socket, read-only."""
 AGENT: Final = "/.gloveport/box"
 KEPT: Final = "/.gloveport/kept"
 """What the image has below `keep`: copied over the empty folders there when the machine starts."""
 _CAPABILITIES: Final = [
     f"CAP_{name}"
-    for name in ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE", "SYS_CHROOT")
+    for name in (
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "SETGID",
+        "SETUID",
+        "NET_BIND_SERVICE",
+        "SYS_CHROOT",
+    )
 ]
 
 
 def config(spec: BoxSpec, root: Path, run: Path, program: Path) -> Mapping[str, Any]:
     """`root`: the tree; `run`: the folder of the socket, which holds the agent's `spec`; `program`: the agent."""
+    net = [_bind(run.parent / FOLDER, NET, "ro")] if spec.network else []
     names = ("bounding", "effective", "permitted", "inheritable")
     return {
         "ociVersion": "1.0.0",
@@ -38,7 +52,7 @@ def config(spec: BoxSpec, root: Path, run: Path, program: Path) -> Mapping[str, 
             "capabilities": dict.fromkeys(names, _CAPABILITIES),
             "rlimits": [{"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 65536}],
         },
-        "mounts": [*_mounts(spec, root), _bind(run, RUN, "rw"), _bind(program, AGENT, "ro")],
+        "mounts": [*_mounts(spec, root), _bind(run, RUN, "rw"), _bind(program, AGENT, "ro"), *net],
         "linux": {"namespaces": [{"type": name} for name in ("pid", "mount", "uts", "ipc", "network")]},
     }
 

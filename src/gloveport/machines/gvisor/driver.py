@@ -11,17 +11,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from ...errors import CapabilityError, SandboxError, UnreachableError
+from ...errors import SandboxError, UnreachableError
 from ..driver import Capabilities, Pushed
 from ..namespace.cgroups import make_groups, remove_groups
 from ..namespace.driver import NamespaceDriver, program
 from ..spec import MIB, BoxSpec
 from ..state import Seen, lock_held
-from .bundle import config
+from .bundle import NET, config
+from .network import PORT, SOCKET, proxy_environment
 from .roots import merged
 from .runsc import MEMORY, find_runsc, write_bundle
 
@@ -52,51 +53,50 @@ class GvisorDriver(NamespaceDriver):
     def prepare(self, folder: Path, spec: BoxSpec) -> BoxSpec:
         """Its control groups, with limits that hold for gVisor and the machine together."""
         find_runsc()
-        if spec.network:
-            raise CapabilityError(
-                "machines of gVisor have no network yet", missing=("net",), hint="take the driver `namespace`"
-            )
-        groups = make_groups(self.groups, folder.name)
-        limits = spec.limits
-        for group in map(Path, groups):
-            if limits.memory_mb is not None:
-                _write_first(group, _LIMIT_FILES["memory"], str((limits.memory_mb + _SENTRY_MB) * MIB))
-            if limits.cpus is not None:
-                quota = max(1000, round(limits.cpus * 100_000))
-                _write_first(group, _LIMIT_FILES["cpu"], str(quota), f"{quota} 100000")
+        groups = self._groups_with(folder, spec.limits.memory_mb, spec.limits.cpus)
         return dataclasses.replace(spec, cgroups=groups, privileged=False, root=spec.root)
+
+    def _groups_with(self, folder: Path, memory_mb: int | None, cpus: float | None) -> tuple[str, ...]:
+        groups = make_groups(self.groups, folder.name)
+        for group in map(Path, groups):
+            if memory_mb is not None:
+                _write_first(group, _LIMIT_FILES["memory"], str((memory_mb + _SENTRY_MB) * MIB))
+            if cpus is not None:
+                quota = max(1000, round(cpus * 100_000))
+                _write_first(group, _LIMIT_FILES["cpu"], str(quota), f"{quota} 100000")
+        return groups
 
     def start(self, folder: Path, spec: BoxSpec) -> None:
         """Write what the runtime and the keeper read, and start the keeper."""
         self._describe(folder, spec)
         (folder / "state").unlink(missing_ok=True)
-        self._start_keeper(folder, spec.cgroups)
+        self._start_keeper(folder)
 
     def _describe(self, folder: Path, spec: BoxSpec) -> None:
         root = merged(folder.parent.parent, spec.image)
         run = folder / "run"
-        run.mkdir(mode=0o700, exist_ok=True)
-        for left in run.iterdir():
-            left.unlink()
         write_bundle(folder / "bundle", dict(config(spec, root, run, program())))
-        inside = dataclasses.replace(spec, cgroups=(), privileged=True)  # its kernel knows all ids, whoever we are
-        (run / "spec").write_bytes(inside.encode())
+        (folder / "inside").write_bytes(_inside(spec).encode())
         settings = {
             "runsc": find_runsc(),
             "groups": list(spec.cgroups),
+            "memory_mb": spec.limits.memory_mb,
+            "cpus": spec.limits.cpus,
             "keep": list(spec.image.keep),
             "ours": [] if os.geteuid() == 0 else [*_USERS, *spec.image.keep],
             "pause_after_ms": spec.pause_after_ms,
             "idle_ms": spec.idle_ms,
             "delete_after_ms": 0 if spec.delete_after_ms is None else max(1, spec.delete_after_ms),
             "wake": spec.wake,
+            "gateway_argv": list(spec.gateway_argv),
+            "gateway_socket": spec.gateway_socket if spec.network else "",
         }
-        (folder / "keeper.json").write_text(json.dumps(settings), "utf-8")
+        _write_whole(folder / "keeper.json", json.dumps(settings))
 
-    def _start_keeper(self, folder: Path, groups: tuple[str, ...]) -> None:
+    def _start_keeper(self, folder: Path) -> None:
         package = str(Path(__file__).parents[3])
         process = subprocess.Popen(
-            [sys.executable, "-c", _KEEPER, package, str(folder), *groups],
+            [sys.executable, "-c", _KEEPER, package, str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -128,10 +128,12 @@ class GvisorDriver(NamespaceDriver):
         if lock_held(folder):
             super().thaw(folder)
             return
-        groups = tuple(json.loads((folder / "keeper.json").read_text("utf-8"))["groups"])
-        for group in groups:
-            os.makedirs(group, exist_ok=True)
-        self._start_keeper(folder, groups)
+        path = folder / "keeper.json"
+        settings = json.loads(path.read_text("utf-8"))
+        # After a restart of the host there are no groups, or others.
+        settings["groups"] = self._groups_with(folder, settings["memory_mb"], settings["cpus"])
+        _write_whole(path, json.dumps(settings))
+        self._start_keeper(folder)
 
     def freeze(self, folder: Path) -> None:
         """Write it to disk and end it."""
@@ -155,31 +157,45 @@ class GvisorDriver(NamespaceDriver):
         remove_groups([str(parent / folder.name) for parent in self.groups.parents])
         shutil.rmtree(folder / "runsc", ignore_errors=True)
 
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None]:
+        """As the protocol says: for a machine with the same spec."""
+        return _copy_memory
+
     def push_layer(self, folder: Path, upper: str, lowers: Sequence[Path]) -> Pushed:
         """Never: what it writes is in its memory."""
         del folder, upper, lowers
         return "busy"
 
-    def copy_memory(self, source: Path, target: Path) -> None:
-        """What was written down of a paused machine, for another one with the same spec to start from."""
-        if not (source / MEMORY).is_dir():
-            raise SandboxError("the machine is not paused")
-        draft = target / f"{MEMORY}.copy"
-        draft.mkdir(mode=0o700)
-        for path in (source / MEMORY).iterdir():
-            os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
-        draft.rename(target / MEMORY)
+
+def _inside(spec: BoxSpec) -> BoxSpec:
+    """What the agent is told, and so whoever is root in the machine: nothing of the host that it does not need."""
+    return dataclasses.replace(
+        spec,
+        cgroups=(),
+        privileged=True,  # its kernel knows all ids, whoever we are
+        image=dataclasses.replace(spec.image, layers=(Path("/"),), binds=(), keep=()),
+        env={**proxy_environment(), **spec.env} if spec.network else spec.env,
+        proxy=f"{PORT}:{NET}/{SOCKET}" if spec.network else "",
+        network=False,
+        gateway_argv=(),
+        gateway_socket="",
+    )
 
 
 _KEEPER: Final = (
     "import os, sys; sys.path.insert(0, sys.argv[1])\n"
     "if os.fork(): os._exit(0)\n"
-    "for group in sys.argv[3:]:\n"
-    "    open(group + '/cgroup.procs', 'w').write('0')\n"
     "from pathlib import Path\n"
     "from gloveport.machines.gvisor.keeper import main\n"
     "sys.exit(main(Path(sys.argv[2])))\n"
 )
+
+
+def _write_whole(path: Path, text: str) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(text, "utf-8")
+    fresh.replace(path)
 
 
 def _write_first(group: Path, names: tuple[str, ...], *values: str) -> None:
@@ -201,3 +217,13 @@ def _told(pipe: IO[bytes], seconds: float) -> str:
             break
         said += data
     return said.decode("utf-8", "replace").strip()
+
+
+def _copy_memory(source: Path, target: Path) -> None:
+    if not (source / MEMORY).is_dir():
+        raise SandboxError("the machine is not paused")
+    draft = target / f"{MEMORY}.copy"
+    draft.mkdir(mode=0o700)
+    for path in (source / MEMORY).iterdir():
+        os.link(path, draft / path.name)  # nobody writes to them: the next pause makes others
+    draft.rename(target / MEMORY)

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
+import functools
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -30,31 +29,34 @@ from ...errors import SandboxError
 from ..home import boot_id
 from ..wire import Ask, Fields, Tag, Tell, encode, fields
 from .agent import AgentLine, say
-from .bundle import KEPT
+from .bundle import KEPT, RUN
 from .relay import Relay
+from .children import adopt_orphans, begin, end_children, sentry_of
+from .network import Attached, Starter
 from .requests import read_request
 from .runsc import MEMORY, Runsc
+from .shared import SharedFolder, enter_namespaces
 
 __all__ = ("Keeper", "main")
 
 Phase = Literal["running", "paused", "gone"]
 _READY_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 20.0
-_KILL_SECONDS: Final = 10.0
 _LOOK: Final = 0.01
-_PR_SET_PDEATHSIG: Final = 1
-_CLONE_NEWNS: Final = 0x00020000
-_CLONE_NEWUSER: Final = 0x10000000
-_RUN_BYTES: Final = 16 * 1024 * 1024
-"""What may lie in the folder that the machine shares with the host."""
+_USED: Final = f"{MEMORY}.used"
+_LOCK_SECONDS: Final = 5.0
+_BACK_SECONDS: Final = 10.0
+_GONE_SECONDS: Final = 1.0
 
 
 class Keeper:
     """One machine."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: dict[str, Any], starter: Starter | None = None) -> None:
         self.folder = folder
         self.run = folder / "run"
+        self._shared = SharedFolder(self.run)
+        self._network = Attached(folder, settings["gateway_socket"], starter) if starter else None
         self._settings = settings
         self._runsc = Runsc(settings["runsc"], folder)
         self._phase: Phase = "gone"
@@ -67,21 +69,27 @@ class Keeper:
         self._since = 0.0
         self._used = 0.0
         self._reason = "none"
-        self._asked_to_end = False
+        self._killed = ""
 
     # ── start and end ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
         """The machine, new or from what was written down; then the sockets."""
-        if (self.folder / MEMORY).is_dir():
-            await self._restore()
-        else:
-            await self._launch("run")
-            await self._fill()
-        self._enter("running", "none")
-        for name, serve in (("agent.sock", self._client), ("ctl.sock", self._control)):
-            listener = _listen(self.folder, name)
-            self._keep(self._accept(listener, serve))
+        # The control socket first: one that is being made can be killed.
+        self._keep(self._accept(_listen(self.folder, "ctl.sock"), self._control))
+        async with self._changing:
+            self._shared.make((self.folder / "inside").read_bytes())
+            if self._network is not None:
+                self._network.make_place()
+                self._keep(self._network.run())
+            if (self.folder / MEMORY).is_dir():
+                await self._restore()
+            else:
+                brought = self._shared.bring(self.folder / "upper")
+                await self._launch("run")
+                await self._fill(brought)
+            self._enter("running", "none")
+        self._keep(self._accept(_listen(self.folder, "agent.sock"), self._client))
         self._keep(self._watch())
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
@@ -99,7 +107,7 @@ class Keeper:
     async def _launch(self, *verb: str) -> None:
         self._container = f"{self.folder.name[-20:]}-{time.monotonic_ns():x}"
         arguments = [*verb, f"--bundle={self.folder / 'bundle'}", self._container]
-        with open(self.folder / "log", "ab") as log:
+        with open(self.folder / "log", "ab") as log:  # noqa: ASYNC230
             self._process = await asyncio.create_subprocess_exec(
                 *self._runsc.attached(*arguments),
                 stdin=subprocess.DEVNULL,
@@ -107,33 +115,55 @@ class Keeper:
                 stderr=log,
                 cwd="/",
                 env={"PATH": os.defpath},
-                preexec_fn=_dies_with_us,
+                preexec_fn=functools.partial(begin, self._settings["groups"]),
             )
         self._keep(self._wait_for(self._process))
         await self._listens()
+        self._keep(self._wait_for_sentry(self._process))
 
-    async def _listens(self) -> None:
+    async def _listens(self, seconds: float = _READY_SECONDS) -> None:
         """Until the agent has its socket."""
-        end = time.monotonic() + _READY_SECONDS
+        end = time.monotonic() + seconds
         while not await AgentLine.answers(self.run):
             if self._process is None or self._process.returncode is not None:
                 raise SandboxError(f"runsc ended at once: {_tail(self.folder / 'log')}")
             if time.monotonic() > end:
-                raise SandboxError(f"the machine did not answer within {_READY_SECONDS:g} s")
+                raise SandboxError(f"the machine did not answer within {seconds:g} s")
             await asyncio.sleep(_LOOK)
 
-    async def _fill(self) -> None:
+    async def _fill(self, brought: bool) -> None:
         """What the image has in folders that are the machine's own below those of the host, and whose they are."""
         for number, place in enumerate(self._settings["keep"]):
             script = 'cp -a "$1/." "$2/" && chown --reference="$1" "$2"'
             await say(self.run, ["/bin/sh", "-c", script, "sh", f"{KEPT}/{number}", place])
+        if brought:
+            script = 'cp -a "$1/." / && rm -rf "$1"'
+            await say(self.run, ["/bin/sh", "-c", script, "sh", f"{RUN}/fill"])
         script = 'for place in "$@"; do test ! -e "$place" || chown -R 1000:1000 "$place"; done'
         await say(self.run, ["/bin/sh", "-c", script, "sh", *self._settings["ours"]])
 
     async def _wait_for(self, process: asyncio.subprocess.Process) -> None:
         await process.wait()
-        if process is self._process and not self._changing.locked():
-            self._end("ended" if not self._over_memory() else "memory")
+        async with self._changing:  # which may be what ended it
+            if process is self._process and self._phase == "running":
+                self._end("ended" if not self._over_memory() else "memory")
+
+    async def _wait_for_sentry(self, process: asyncio.subprocess.Process) -> None:
+        """`runsc` looks only now and then whether it lives."""
+        loop, gone = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            handle = sentry_of(process.pid)
+        except OSError:
+            return  # it has ended, or `runsc` starts it in another way than we know: then it is found out later
+        try:
+            loop.add_reader(handle, gone.set)
+            await gone.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
 
     def _over_memory(self) -> bool:
         for group in self._settings["groups"]:
@@ -147,30 +177,30 @@ class Keeper:
 
     def _end(self, reason: str) -> None:
         if self._phase != "gone":
-            self._enter("gone", reason)
+            self._enter("gone", self._killed or reason)
         self.ended.set()
 
     async def close(self) -> None:
         """Nothing of the machine runs afterwards."""
         await self._stop()
+        if self._network is not None:
+            self._network.close()
         for name in ("agent.sock", "ctl.sock"):
             (self.folder / name).unlink(missing_ok=True)
-        shutil.rmtree(self.folder / "runsc", ignore_errors=True)
 
     async def _stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(SandboxError):
-            await asyncio.to_thread(self._runsc.call, "kill", self._container, "KILL")
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, TimeoutError):
-                await asyncio.wait_for(process.wait(), 2.0)
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()  # the sentry dies with it
-            await process.wait()
-        with contextlib.suppress(SandboxError):
-            await asyncio.to_thread(self._runsc.call, "delete", "--force", self._container)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        await self._clear()
+
+    async def _clear(self) -> None:
+        """What is left of `runsc`. (`runsc delete` would do less, slowly.)"""
+        await asyncio.to_thread(end_children, self._network.starters if self._network is not None else ())
+        shutil.rmtree(self.folder / "runsc", ignore_errors=True)
 
     # ── what it is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,6 +229,7 @@ class Keeper:
                 await self._rouse()
                 raise
             self._enter("paused", reason)
+            self._forget_memory(but=MEMORY)
 
     async def _quiet(self) -> None:
         """The agent lets go of the world outside."""
@@ -219,21 +250,18 @@ class Keeper:
     async def _write_down(self) -> None:
         draft = self.folder / f"{MEMORY}.new"
         shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        process = self._process
+        draft.mkdir(mode=0o700, exist_ok=True)
         try:
-            await asyncio.to_thread(self._runsc.call, "checkpoint", f"--image-path={draft}", self._container)
-            self._process = None  # it has ended with that
-            if process is not None:
-                await asyncio.wait_for(process.wait(), _KILL_SECONDS)
-            with contextlib.suppress(SandboxError):
-                await asyncio.to_thread(self._runsc.call, "delete", "--force", self._container)
-            _sync(draft)
+            # Without `--leave-running` it ends, also when the disk is full and nothing was written (20240729). It runs on for a moment,
+            # with nothing of the world outside, and that is not remembered.
+            arguments = ("--leave-running", f"--image-path={draft}", self._container)
+            await asyncio.to_thread(self._runsc.call, "checkpoint", *arguments)
+            await asyncio.to_thread(_sync, draft)
             draft.rename(self.folder / MEMORY)
         except BaseException:
-            self._process = process
             shutil.rmtree(draft, ignore_errors=True)
             raise
+        await self._stop()
 
     async def thaw(self, reason: str) -> None:
         """Start it from what was written down. Raises `SandboxError`, and that stays."""
@@ -248,21 +276,26 @@ class Keeper:
     async def _restore(self) -> None:
         memory = self.folder / MEMORY
         try:
-            (self.run / "agent.sock").unlink(missing_ok=True)
-            (self.run / "agent.sock.go").touch()
+            self._shared.forget_socket()
+            self._shared.wake_agent()
             await self._launch("restore", f"--image-path={memory}")
             # Two copies of one machine must not draw the same random numbers.
             await AgentLine.ask(self.run, Ask.RESEED, fields((Tag.DATA, os.urandom(64))))
         except BaseException:
             await self._stop()
             raise
-        shutil.rmtree(memory)
+        memory.rename(self.folder / _USED)  # in one step: a part of it would be no machine
+        self._forget_memory()
+
+    def _forget_memory(self, but: str = "") -> None:
+        for name in {MEMORY, f"{MEMORY}.new", _USED} - {but}:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
 
     async def _rouse(self) -> None:
-        (self.run / "agent.sock.go").touch()
         try:
-            await self._listens()
-        except SandboxError:
+            self._shared.wake_agent()
+            await self._listens(_BACK_SECONDS)
+        except (SandboxError, OSError):
             self._end("ended")
         for relay in list(self._relays):
             relay.close()
@@ -272,16 +305,16 @@ class Keeper:
     async def _client(self, client: socket.socket) -> None:
         with client:
             if self._phase == "paused" and not self._settings["wake"]:
-                error = fields((Tag.ERRNO, 16), (Tag.MESSAGE, "paused"), (Tag.CODE, "paused"))
-                with contextlib.suppress(OSError):
-                    await asyncio.get_running_loop().sock_sendall(client, encode(Tell.ERROR, error))
+                await self._turn_away(client, "paused", 16, "paused")
                 return
             try:
                 await self.thaw("wake")
                 async with self._changing:  # not while it is being written down
                     inner = await AgentLine.open(self.run)
             except (SandboxError, OSError) as error:
-                print(f"a client was turned away: {error}", file=sys.stderr)
+                if self._killed or await self._goes():
+                    return  # everybody will see that
+                await self._turn_away(client, f"the machine's agent cannot be reached: {error}")
                 return
             relay = Relay(client, inner)
             self._relays.add(relay)
@@ -289,6 +322,20 @@ class Keeper:
                 await relay.run(self._touch)
             finally:
                 self._relays.discard(relay)
+
+    async def _goes(self) -> bool:
+        """Whether it has just ended."""
+        if self._process is None:
+            return self._phase != "paused"
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._process.wait()), _GONE_SECONDS)
+            return True
+        return False
+
+    async def _turn_away(self, client: socket.socket, message: str, number: int = 0, code: str = "driver") -> None:
+        error = fields((Tag.ERRNO, number), (Tag.MESSAGE, message[:400]), (Tag.CODE, code))
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().sock_sendall(client, encode(Tell.ERROR, error))
 
     def _touch(self) -> None:
         self._used = _boot()
@@ -305,8 +352,8 @@ class Keeper:
                     told = fields((Tag.ERRNO, 0), (Tag.MESSAGE, str(error)[:400]), (Tag.CODE, "driver"))
                     answer = encode(Tell.ERROR, told)
                 await loop.sock_sendall(client, answer)
-                if self._asked_to_end:
-                    self._end(self._reason)
+                if self._killed:
+                    self._end(self._killed)
 
     async def _do(self, kind: int, asked: Fields) -> bytes:
         reason = "".join(c for c in asked.text(Tag.REASON, "") if c.isalnum() or c == "-")[:32]
@@ -317,10 +364,13 @@ class Keeper:
             case Ask.THAW:
                 await self.thaw(reason or "resume")
             case Ask.KILL:
+                self._killed = reason or "killed"
+                if self._process is not None and self._process.returncode is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        self._process.kill()  # whatever is done with it now fails, and lets us go on
                 async with self._changing:
                     await self._stop()
-                    self._enter("gone", reason or "killed")
-                self._asked_to_end = True
+                    self._enter("gone", self._killed)
             case Ask.TIMERS:
                 self._set_timers(asked)
             case Ask.CTL_STATS:
@@ -333,7 +383,11 @@ class Keeper:
         return encode(Tell.OK, fields((Tag.STATE, self._phase), (Tag.REASON, self._reason), (Tag.MS, spent)))
 
     def _set_timers(self, asked: Fields) -> None:
-        names = ((Tag.PAUSE_AFTER_MS, "pause_after_ms"), (Tag.IDLE_MS, "idle_ms"), (Tag.DELETE_AFTER_MS, "delete_after_ms"))
+        names = (
+            (Tag.PAUSE_AFTER_MS, "pause_after_ms"),
+            (Tag.IDLE_MS, "idle_ms"),
+            (Tag.DELETE_AFTER_MS, "delete_after_ms"),
+        )
         for tag, name in names:
             if (value := asked.integer(tag, -1)) >= 0:
                 self._settings[name] = value
@@ -355,7 +409,7 @@ class Keeper:
     async def _watch(self) -> None:
         while not self.ended.is_set():
             await asyncio.sleep(min(1.0, max(0.02, self._due() - _boot())))
-            if self._phase == "running" and _size(self.run) > _RUN_BYTES:
+            if self._phase == "running" and self._shared.too_large():
                 self._end("disk")
             elif _boot() >= self._due():
                 try:
@@ -388,10 +442,6 @@ def _boot() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _dies_with_us() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 def _listen(folder: Path, name: str) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     (folder / name).unlink(missing_ok=True)
@@ -403,11 +453,6 @@ def _listen(folder: Path, name: str) -> socket.socket:
     os.chmod(folder / name, 0o600)
     listener.listen(128)
     return listener
-
-
-def _size(folder: Path) -> int:
-    with os.scandir(folder) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
 
 
 def _sync(folder: Path) -> None:
@@ -426,41 +471,52 @@ def _tail(path: Path) -> str:
         return "no reason"
 
 
-async def _serve(folder: Path, told: int) -> None:
-    keeper = Keeper(folder, json.loads((folder / "keeper.json").read_text("utf-8")))
+async def _serve(folder: Path, told: int, settings: dict[str, Any], starter: Starter | None) -> None:
+    keeper = Keeper(folder, settings, starter)
+    starting = asyncio.ensure_future(keeper.start())
+    ended = asyncio.ensure_future(keeper.ended.wait())
     try:
-        await keeper.start()
+        await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            raise SandboxError("the machine was ended before it had begun")
+        starting.result()
         os.write(told, b"ready\n")
         os.close(told)
-        await keeper.ended.wait()
+        await ended
     finally:
+        for task in (starting, ended):
+            task.cancel()
+        await asyncio.gather(starting, ended, return_exceptions=True)
         await keeper.close()
 
 
-def _become_root_of_a_namespace() -> None:
-    """An ordinary user is root in a user namespace of its own, with no other id: what `runsc` would have a set-uid program do otherwise
-    (`newuidmap`), which is not everywhere."""
-    user, group = os.geteuid(), os.getegid()
-    if not user:
-        return
-    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
-        raise OSError(ctypes.get_errno(), "this host does not let ordinary users make user namespaces")
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+def _lock(folder: Path) -> None:
+    """Held until we end. Who looks whether the machine lives holds it for a moment."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise SandboxError("the machine is held by another process") from None
+            time.sleep(0.002)
 
 
 def main(folder: Path) -> int:
     """Until the machine has ended. Writes `ready` to stdout when it answers; or what went wrong, and ends with 1."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     told = os.dup(1)
-    with open(folder / "log", "ab") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
     try:
-        _become_root_of_a_namespace()
-        asyncio.run(_serve(folder, told))
+        _lock(folder)
+        with open(folder / "log", "ab") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        settings = json.loads((folder / "keeper.json").read_text("utf-8"))
+        starter = Starter(settings["gateway_argv"]) if settings["gateway_socket"] else None
+        enter_namespaces()
+        adopt_orphans()
+        asyncio.run(_serve(folder, told, settings, starter))
     except (SandboxError, OSError) as error:
         with contextlib.suppress(OSError):
             os.write(told, str(error).encode("utf-8", "replace"))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import secrets
+import socket
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import GloveportError, SandboxError
-from ..channel import Channel
+from ..channel import Channel, connect
 from ..driver import Capabilities, LimitKinds
 from ..exec import ExecRequest, Follower
 from ..home import boot_id
@@ -21,6 +21,8 @@ from ..images.trees import remove_tree
 from ..locks import transition
 from ..namespace.driver import Supervised, program
 from ..spec import BoxSpec, Limits
+from ..wire import Ask, Tag, Tell, encode, fields
+from .network import FOLDER, PORT, SOCKET
 from .runsc import find_runsc
 
 if TYPE_CHECKING:
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
 __all__ = ("probe",)
 
 _FILE: Final = "capabilities-gvisor.json"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _LIMITS: Final = Limits(memory_mb=256, pids=None, cpus=None, disk_mb=None)
+_PROXY_SECONDS: Final = 5.0
 _OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
 
 
@@ -43,8 +46,7 @@ def probe(driver: GvisorDriver, root: Path) -> Capabilities:
     try:
         kept = json.loads((root / _FILE).read_text("utf-8"))
         if kept["key"] == key:
-            found = kept["capabilities"]
-            return Capabilities(**{**found, "limits": LimitKinds(**found["limits"])})
+            return Capabilities.of(kept["capabilities"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     measured = _measure(driver, root)
@@ -64,16 +66,23 @@ def _key() -> list[Any]:
 
 
 def _measure(driver: GvisorDriver, root: Path) -> Capabilities:
-    nothing = Capabilities(driver="gvisor", isolation="none")
     try:
         with _folder(driver, root) as folder:
             spec = BoxSpec(
-                id=folder.name, hostname="probe", image=host_image(root), limits=_LIMITS, env={}, root=False
+                id=folder.name,
+                hostname="probe",
+                image=host_image(root),
+                limits=_LIMITS,
+                env={},
+                root=False,
+                network=True,
+                gateway_argv=("/bin/false",),
+                gateway_socket=str(folder / "nobody"),
             )
             driver.start(folder, driver.prepare(folder, spec))
             return _try(driver, folder)
     except (GloveportError, OSError) as error:
-        return dataclasses.replace(nothing, problem=str(error))
+        return Capabilities(driver="gvisor", isolation="none", problem=str(error))
 
 
 def _try(driver: GvisorDriver, folder: Path) -> Capabilities:
@@ -100,10 +109,34 @@ def _try(driver: GvisorDriver, folder: Path) -> Capabilities:
             cpu="quota" if "cpu" in can else "none",
             disk="hard_ram" if "memory" in can else "none",
         ),
-        net="none",
+        net="proxy" if _leads_out(folder) else "none",
         root_user=owner,
         freezer="none",
     )
+
+
+def _leads_out(folder: Path) -> bool:
+    """Whether what connects to the machine's proxy arrives at a socket of ours, also after the pause."""
+    place = folder / FOLDER
+    directory = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
+            (place / SOCKET).unlink()
+            listener.bind(f"/proc/self/fd/{directory}/{SOCKET}")
+            listener.listen(1)
+            listener.settimeout(_PROXY_SECONDS)
+            with connect(folder, "agent.sock") as client:
+                client.settimeout(_PROXY_SECONDS)
+                client.sendall(encode(Ask.DIAL, fields((Tag.PORT, PORT))))
+                if client.recv(5)[-1:] != bytes([Tell.OK]):
+                    return False
+                client.sendall(b"?")
+                with listener.accept()[0] as served:
+                    served.settimeout(_PROXY_SECONDS)
+                    return served.recv(1) == b"?"
+    finally:
+        os.close(directory)
+    return False
 
 
 def _said(folder: Path, command: str, user: str) -> str:

@@ -11,7 +11,7 @@ from ..images.layers import LayerStore, Staging
 from ..images.owners import Owners
 from ..images.trees import merge_tree, open_folder
 from ..spec import UID_BASE, Image
-from .bundle import AGENT, KEPT, RUN
+from .bundle import AGENT, KEPT, NET, RUN
 
 __all__ = ("merged",)
 
@@ -21,8 +21,8 @@ def merged(root: Path, image: Image) -> Path:
     the host as they are, and nobody but we can enter the folder that they are in."""
     inside = Owners.here(UID_BASE)
     layers = LayerStore(root / "layers", Owners(0 if os.geteuid() == 0 else None))
-    # 2: with the places of mounts. What is missing of those, runsc would make in this tree.
-    digest = hashlib.sha256("\n".join(["2", *image.keep, *map(str, image.layers)]).encode()).hexdigest()[:32]
+    # 3: with the places of mounts. What is missing of those, runsc would make in this tree.
+    digest = hashlib.sha256("\n".join(["3", *image.keep, *map(str, image.layers)]).encode()).hexdigest()[:32]
 
     def make(staging: Staging) -> None:
         target = open_folder(staging.tree)
@@ -44,8 +44,9 @@ def merged(root: Path, image: Image) -> Path:
 
 
 def _make_places(tree: Path, image: Image) -> None:
-    for place in (RUN, *(place for _, place in image.binds), *(f"{KEPT}/{n}" for n in range(len(image.keep)))):
+    for place in (RUN, NET, *(place for _, place in image.binds), *(f"{KEPT}/{n}" for n in range(len(image.keep)))):
         inside = tree / place.lstrip("/")
         if not inside.is_symlink():
             inside.mkdir(mode=0o755, parents=True, exist_ok=True)
     (tree / AGENT.lstrip("/")).touch(mode=0o755)
+    (tree / AGENT.lstrip("/")).parent.chmod(0o700)  # for its root alone

@@ -66,7 +66,7 @@ def copy_tree(source: int, target: int) -> int:
     return _Copy(os.geteuid() == 0).folder(source, target)
 
 
-def merge_tree(source: int, target: int, owner: Callable[[int], int] = lambda id: id) -> int:
+def merge_tree(source: int, target: int, owner: Callable[[int], int] = int) -> int:
     """Lays the layer `source` over the tree `target`, as overlayfs would show the two. `owner`: whose a file becomes, as root."""
     return _Merge(os.geteuid() == 0, owner).folder(source, target)
 
@@ -77,7 +77,7 @@ def stack_tree(source: int, target: int) -> int:
 
 
 class _Copy:
-    def __init__(self, owners: bool, owner: Callable[[int], int] = lambda id: id) -> None:
+    def __init__(self, owners: bool, owner: Callable[[int], int] = int) -> None:
         self._owners = owners
         self._owner = owner
         self._links: dict[tuple[int, int], str] = {}

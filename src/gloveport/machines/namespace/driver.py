@@ -85,7 +85,11 @@ class NamespaceDriver:
     """See `Driver`."""
 
     name = "namespace"
-    copy_memory: Callable[[Path, Path], None] | None = None
+
+    @property
+    def copy_memory(self) -> Callable[[Path, Path], None] | None:
+        """None: its memory is nowhere but in processes."""
+        return None
 
     def probe(self, root: Path) -> Capabilities:
         """What it gives here, found in a small machine; kept until the host is started again."""

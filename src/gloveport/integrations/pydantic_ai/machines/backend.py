@@ -24,7 +24,7 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-from ....errors import OtherHostError, SandboxGoneError, SandboxNotFoundError
+from ....errors import LimitExceededError, OtherHostError, SandboxGoneError, SandboxNotFoundError
 from ....host.machines.sandbox import AsyncSandbox
 from ....machines.filing import FileInfo
 from .refs import Signer
@@ -90,6 +90,9 @@ class MachineBackend(WorkspaceBackend, SupportsCommands, SupportsFilesystem, Sup
         except (SandboxGoneError, SandboxNotFoundError, OtherHostError) as error:
             self._sandbox = None  # if its files are kept, the next operation starts it again
             raise WorkspaceUnavailableError(str(error)) from error
+        except LimitExceededError as error:
+            number = errno.EDQUOT if error.limit == "disk" else errno.EFBIG
+            raise OSError(number, str(error)) from error
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

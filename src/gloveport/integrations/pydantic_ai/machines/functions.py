@@ -28,6 +28,7 @@ __all__ = ("Functions", "Replacement")
 P = ParamSpec("P")
 T = TypeVar("T")
 _TIMED_OUT: Final = 124
+_MAX_FILE: Final = 16 * 1024 * 1024
 _MAX_IMAGE: Final = 5 * 1024 * 1024
 _IMAGES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -140,7 +141,7 @@ class Functions:
             offset: How many lines to skip.
             limit: How many lines to read at most.
         """
-        data = await ctx.workspace.read_bytes(path)
+        data = await self._content(ctx, path)
         for start, media_type in _IMAGES:
             if data.startswith(start) and len(data) <= _MAX_IMAGE:
                 return [f"[{path}: {media_type}, {len(data)} bytes]", BinaryContent(data, media_type=media_type)]
@@ -164,7 +165,7 @@ class Functions:
             expected_hash: The `sha256` that read_file gave: refuse if the file has changed since.
         """
         if expected_hash is not None and await ctx.workspace.exists(path):
-            _expect(path, await ctx.workspace.read_bytes(path), expected_hash)
+            _expect(path, await self._content(ctx, path), expected_hash)
         data = content.encode("utf-8")
         await ctx.workspace.write_bytes(path, data)
         return f"Wrote {len(data)} bytes to {path} (sha256:{_hash(data)})"
@@ -191,7 +192,7 @@ class Functions:
         if (old_text is None) == (not replacements):
             raise ValueError("Give either `old_text` and `new_text`, or `replacements`.")
         wanted = replacements or [Replacement(old_text=old_text or "", new_text=new_text or "")]
-        data = await ctx.workspace.read_bytes(path)
+        data = await self._content(ctx, path)
         if expected_hash is not None:
             _expect(path, data, expected_hash)
         try:
@@ -203,6 +204,14 @@ class Functions:
         new = text.encode("utf-8")
         await ctx.workspace.write_bytes(path, new)
         return f"Edited {path}: {len(wanted)} replaced (sha256:{_hash(new)})"
+
+    @staticmethod
+    async def _content(ctx: RunContext[Any], path: str) -> bytes:
+        """All of a file that the host's memory is not too small for: it is held several times over."""
+        size = (await ctx.workspace.stat(path)).size
+        if size is not None and size > _MAX_FILE:
+            raise ValueError(f"{path} has {size} bytes, too many for this tool: use bash, for example `sed -n 1,100p`.")
+        return await ctx.workspace.read_bytes(path)
 
     # ── searches ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from typing import Final
 
 __all__ = ("Pattern", "find_arguments", "grep_arguments", "inside", "lines_of_find", "lines_of_grep")
+
+
+_MOST: Final = 64
+"""Alternatives of `{a,b}` that one glob may have."""
+_PIECE: Final = re.compile(r"\*+|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
+_BRACES: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 class Pattern:
     """A glob: `*` and `?` within a name, `[…]`, `{a,b}`, `**` over directories. Without a `/` it is for the name of a file alone.
 
+    A model wrote it, for paths that a model made: whatever it is, matching takes no more than linear time in each part of a path.
     Raises `ValueError` for one that cannot be read.
     """
 
@@ -19,33 +26,67 @@ class Pattern:
         self._whole = "/" in glob
         text = glob.removeprefix("./").lstrip("/") if self._whole else glob
         try:
-            self._regex = re.compile("".join(_pieces(text)), re.DOTALL)
+            self._regexes = [re.compile(_translated(one), re.DOTALL) for one in _expanded(text)]
         except re.error as error:
             raise ValueError(f"the glob {glob!r} cannot be read: {error}") from None
 
     def fits(self, path: str) -> bool:
         """Whether a path, relative to where the search begins, fits."""
-        return self._regex.fullmatch(path if self._whole else posixpath.basename(path)) is not None
+        text = path if self._whole else posixpath.basename(path)
+        return any(regex.fullmatch(text) for regex in self._regexes)
 
 
-_PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", re.DOTALL)
+def _expanded(glob: str) -> list[str]:
+    done, open_ones = list[str](), [glob]
+    while open_ones:
+        one = open_ones.pop()
+        found = _BRACES.search(one)
+        if found is None:
+            done.append(one)
+        else:
+            open_ones += [one[: found.start()] + part + one[found.end() :] for part in found[1].split(",")]
+        if len(done) + len(open_ones) > _MOST:
+            raise ValueError(f"the glob has more than {_MOST} alternatives")
+    return done
 
 
-def _pieces(glob: str) -> Iterator[str]:
+def _translated(glob: str) -> str:
+    """What is between two `**` is looked for where it comes first: that is as good as any later place, so nothing is tried twice
+    (atomic groups, as in `fnmatch.translate`)."""
+    groups: list[list[str]] = [[]]
+    for name in glob.split("/"):
+        if name == "**":
+            groups.append([])
+        else:
+            groups[-1].append(_name(name))
+    first, *others = ["/".join(group) for group in groups]
+    if not others:
+        return first
+    *middle, last = others
+    head = f"{first}/" if first else ""
+    return (
+        head + "".join(f"(?>(?:[^/]+/)*?{one}/)" for one in middle if one) + (f"(?:[^/]+/)*?{last}" if last else ".+")
+    )
+
+
+def _name(glob: str) -> str:
+    chunks = [""]
     for piece in _PIECE.findall(glob):
         match piece[0]:
-            case "*" if piece == "**/":
-                yield "(?:[^/]+/)*"
             case "*":
-                yield ".*" if piece == "**" else "[^/]*"
+                chunks.append("")
             case "?":
-                yield "[^/]"
+                chunks[-1] += "[^/]"
             case "[" if len(piece) > 1:
-                yield "[" + ("^" if piece[1] == "!" else "") + piece[1 + (piece[1] == "!") :].replace("\\", r"\\")
-            case "{" if len(piece) > 1:
-                yield "(?:" + "|".join("".join(_pieces(part)) for part in piece[1:-1].split(",")) + ")"
+                inner = piece[1:-1].replace("\\", r"\\")
+                chunks[-1] += "(?!/)[" + ("^" + inner[1:] if inner[0] == "!" else inner) + "]"
             case _:
-                yield re.escape(piece)
+                chunks[-1] += re.escape(piece)
+    first, *others = chunks
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>[^/]*?{chunk})" for chunk in middle if chunk) + f"[^/]*{last}"
 
 
 def inside(directory: str, arguments: list[str]) -> list[str]:
