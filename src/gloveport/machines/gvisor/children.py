@@ -55,8 +55,7 @@ def _children(of: int = 0) -> list[int]:
     found, parent = list[int](), of or os.getpid()
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    if int(file.read().rpartition(b")")[2].split()[1]) == parent:
-                        found.append(int(name))
+            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                if int(file.read().rpartition(b")")[2].split()[1]) == parent:
+                    found.append(int(name))
     return found

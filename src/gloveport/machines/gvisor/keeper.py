@@ -30,9 +30,9 @@ from ..home import boot_id
 from ..wire import Ask, Fields, Tag, Tell, encode, fields
 from .agent import AgentLine, say
 from .bundle import KEPT, RUN
-from .relay import Relay
 from .children import adopt_orphans, begin, end_children, sentry_of
 from .network import Attached, Starter
+from .relay import Relay
 from .requests import read_request
 from .runsc import MEMORY, Runsc
 from .shared import SharedFolder, enter_namespaces
