@@ -47,7 +47,8 @@ static void enter(struct supervisor *s, enum phase phase, const char *reason) {
 }
 
 /* The agent closes connections that wait for nothing, so that their next use wakes the box. It may be hostile: a bounded wait. */
-static void quiesce(struct box *box) {
+static void quiesce(struct supervisor *s) {
+    struct box *box = s->box;
     static const uint8_t word = K_QUIESCE;
     uint8_t answer[64];
     if (send(box->handoff, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) return;
@@ -55,6 +56,7 @@ static void quiesce(struct box *box) {
         struct pollfd wait = {box->handoff, POLLIN, 0};
         if (poll(&wait, 1, (int)left) <= 0) return;
         ssize_t n = recv(box->handoff, answer, sizeof answer, MSG_DONTWAIT);
+        if (n == 1 && answer[0] == K_EXEC) usage_soon(s);
         if (n <= 0 || answer[0] == K_QUIESCE) return;
     }
 }
@@ -63,7 +65,7 @@ bool lifecycle_pause(struct supervisor *s, const char *reason) {
     struct box *box = s->box;
     struct state *state = box->state;
     if (state->phase == PAUSED) return true;
-    quiesce(box);
+    quiesce(s);
     state->phase = FREEZING;
     bool ok = freezer_freeze(box);
     int error = errno;

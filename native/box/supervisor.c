@@ -57,6 +57,8 @@ static void hand_over(struct supervisor *s) {
 static void hear_agent(struct supervisor *s) {
     uint8_t text[64];
     int fds[1], count;
+    struct pollfd there = {s->box->handoff, POLLIN, 0};
+    if (poll(&there, 1, 0) != 1) return; /* taken by a pause since we were told of it: the next word comes after the pause, if ever */
     ssize_t n = receive_message(s->box->handoff, text, sizeof text, fds, &count, 0);
     if (n == 1 && text[0] == K_EXEC) usage_soon(s);
     if (n == 0) epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->box->handoff, NULL);

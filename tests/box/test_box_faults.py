@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -429,3 +430,25 @@ def test_what_is_on_disk_cannot_be_hidden(box: Callable[..., Path], hide: str) -
         where = "exec 5> /tmp/f; rm /tmp/f; " if hide == "true" else "mkdir /tmp/hidden; exec 5> /tmp/hidden/f; "
         done = client.sh(f"{where}{hide}; while head -c 1000000 /dev/zero; do sleep 0.02; done >&5", timeout_ms=20000)
         assert done.get("limit") == b"disk", done
+
+
+def test_a_word_of_the_agent_that_a_pause_has_heard_is_not_waited_for(place: Place) -> None:
+    """Both are there at once: the pause takes the word, and then nobody says another while the box is frozen."""
+    with place.box(disk_max=1 << 26, wake=0) as folder, ExitStack() as stack:
+        client = stack.enter_context(Connection(folder))
+        client.run("true")
+        supervisor = state(folder)["supervisor"]
+        for _ in range(5):
+            with Connection(folder, "ctl.sock", timeout=5) as control:
+                control.ask(STATUS)
+                send_signal(supervisor, signal.SIGSTOP)
+                try:
+                    control.send(FREEZE)
+                    client.ask(EXEC, argv=["true"])  # of which the supervisor is told, since the box has a limit
+                finally:
+                    send_signal(supervisor, signal.SIGCONT)
+                assert control.answer()[1]["state"] == b"paused"
+                assert control.ask(STATUS)["state"] == b"paused"
+                assert control.ask(THAW)["state"] == b"running"
+            client = stack.enter_context(Connection(folder))
+        assert state(folder)["supervisor"] == supervisor

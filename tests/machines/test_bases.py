@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import subprocess
 import tarfile
@@ -19,6 +21,8 @@ from gloveport.errors import (
     ValidationError,
 )
 from gloveport.machines.estate import estate
+from gloveport.machines.images.fitting import known_user
+from gloveport.machines.images.owners import Owners
 
 
 def small_root(path, extra=()):
@@ -84,6 +88,55 @@ def test_names_that_are_not_there():
         Sandbox.create(image="host", from_template="x")
     with pytest.raises(ValidationError):
         Sandbox.create(image="NO NAME")
+
+
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ("", "1000 1000"),
+        ("app", "77 88"),
+        ("app:team", "77 99"),
+        ("77", "77 88"),
+        ("77:5", "77 5"),
+        ("4321", "4321 0"),
+        ("root", "0 0"),
+        ("0:0", "0 0"),
+        ("nobody-knows", "1000 1000"),
+        ("app:nobody-knows", "1000 1000"),
+        ("70000", "1000 1000"),
+        ("../x", "1000 1000"),
+    ],
+)
+def test_the_user_of_an_image(given, ids):
+    """The image's own, where it has it; an ordinary user of the host has two to give."""
+    accounts = "root:x:0:0::/root:/bin/sh\napp:x:77:88::/srv:/bin/sh\n"
+    found = known_user(given, accounts, "root:x:0:\nteam:x:99:\n", Owners(1 << 24))
+    assert {"": "1000 1000", "root": "0 0"}.get(found, found.replace(":", " ")) == ids
+    alone = known_user(given, accounts, "root:x:0:\nteam:x:99:\n", Owners(None))
+    assert alone == ("root" if ids == "0 0" else "")
+
+
+def test_commands_are_those_of_the_images_user(tmp_path):
+    small_root(tmp_path / "root.tar", {"etc/passwd": "root:x:0:0::/root:/bin/sh\napp:x:77:88::/srv:/bin/sh\n"}.items())
+    docker = tmp_path / "image.tar"
+    data = (tmp_path / "root.tar").read_bytes()
+    config = json.dumps(
+        {
+            "config": {"User": "app", "WorkingDir": "/"},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(data).hexdigest()}"]},
+        }
+    ).encode()
+    manifest = json.dumps([{"Config": "config.json", "Layers": ["layer.tar"], "RepoTags": None}]).encode()
+    with tarfile.open(docker, "w") as archive:
+        for name, text in (("manifest.json", manifest), ("config.json", config), ("layer.tar", data)):
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    with Sandbox.create(image=docker) as sandbox:
+        told = sandbox.commands.run(
+            "while read -r name value; do case $name in Uid:) echo $value;; esac; done < /proc/self/status"
+        )
+        assert told.stdout.split()[:1] == ["77" if os.geteuid() == 0 else "1000"]
 
 
 def test_snapshots(sandbox):

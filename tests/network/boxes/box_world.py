@@ -11,6 +11,11 @@ from gloveport.engines.jail import network, syscalls
 
 def main(arguments):
     root, idle, folder = arguments
+    with open(os.path.join(folder, "world.json")) as file:
+        world = json.load(file)
+    trusted = world.pop("trusted")
+    if trusted:  # whoever starts us gives us no environment of its own
+        os.environ["SSL_CERT_FILE"] = trusted
     begun = daemon.begin([root, idle])
     if begun is None:
         return
@@ -20,6 +25,5 @@ def main(arguments):
         file.write("0")
     import box_servers
 
-    with open(os.path.join(folder, "world.json")) as file:
-        resolve = box_servers.start(folder, json.load(file))
+    resolve = box_servers.start(folder, world)
     daemon.serve(*begun, resolve)

@@ -7,7 +7,6 @@ import fcntl
 import functools
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -296,15 +295,18 @@ def box_world(tmp_path_factory, request):
     with contextlib.suppress(pytest.skip.Exception):
         authority = request.getfixturevalue("authority")
         certificate, bundle = str(authority.server), str(authority.pem)
-    names = {"files": ["files.test", "pypi.test"], "certificate": certificate, "directory": str(folder / "served")}
+    names = {
+        "files": ["files.test", "pypi.test"],
+        "certificate": certificate,
+        "directory": str(folder / "served"),
+        "trusted": bundle,
+    }
     (folder / "world.json").write_text(json.dumps(names))
     sys.path[:0] = [str(HERE), str(HERE.parent)]
     try:
         command = [*daemon_command(str(folder / "state"), program="box_world", idle=30), str(folder)]
     finally:
         del sys.path[:2]
-    if bundle:
-        command = [shutil.which("env"), f"SSL_CERT_FILE={bundle}", *command]
     world = World(folder, command)
     world.authority = request.getfixturevalue("authority") if certificate else None
     world.served = folder / "served"

@@ -198,7 +198,12 @@ def _unpack_all(archives: list[Path], tree: Path, owners: Owners, sources: str, 
     listed = tree / "etc" / "apt" / "sources.list.d"
     listed.mkdir(parents=True, exist_ok=True)
     (listed / "debian.sources").write_text(sources, "utf-8")
-    if owners.base is not None:
+    if owners.base is None:
+        # A machine that has one user: apt would look whether it has become `_apt`, which it cannot.
+        settings = tree / "etc" / "apt" / "apt.conf.d"
+        settings.mkdir(parents=True, exist_ok=True)
+        (settings / "90one-user").write_text('APT::Sandbox::User "root";\n', "utf-8")
+    else:
         folder = open_folder(tree)
         try:
             give_tree(folder, owners.base)

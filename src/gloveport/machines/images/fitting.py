@@ -14,9 +14,10 @@ import msgspec
 
 from .layers import LayerStore, Staging
 from .manifests import Image
+from .owners import Owners
 from .trees import open_folder
 
-__all__ = ("fitted",)
+__all__ = ("fitted", "known_user")
 
 _VERSION: Final = "1"
 _MOST: Final = 1 << 20
@@ -45,7 +46,8 @@ _FILES: Final = {
 def fitted(layers: LayerStore, image: Image) -> Image:
     """The image with a layer on top that has what is missing. What the image has stays as it is, but for where names are resolved.
 
-    An account of the image's with the name `user` or the number 1000 stays the one of that name or number.
+    An account of the image's with the name `user` or the number 1000 stays the one of that name or number. The image's own user stays
+    if it is one that can be in this machine, else it is uid 1000's.
     """
     trees = [layers.path(layer) for layer in image.layers]
     folders = [entry for entry in _FOLDERS if not _is_folder(trees, entry[0])]
@@ -61,7 +63,35 @@ def fitted(layers: LayerStore, image: Image) -> Image:
         _make(staging.tree, folders, files, layers.owners.base)
 
     top = layers.made_once(f"fit-{digest}", make, source="what images lack")
-    return msgspec.structs.replace(image, layers=[top, *image.layers])
+    user = known_user(image.user, _text(trees, "etc/passwd"), _text(trees, "etc/group"), layers.owners)
+    return msgspec.structs.replace(image, layers=[top, *image.layers], user=user)
+
+
+def known_user(given: str, accounts: str, groups: str, owners: Owners) -> str:
+    """Whom an image names by `name`, `uid`, and either with `:group` (OCI image specification, config, `User`), as a machine takes it:
+    `root`, `name`, `uid:gid`, or nothing, which is uid 1000, for one that it does not have. A number needs no account; its group is 0
+    then. A machine of an ordinary user of the host has only root or uid 1000."""
+    name, _, group = given.partition(":")
+    uid = gid = None
+    for parts in (line.split(":") for line in accounts.splitlines() if line.count(":") >= 3):
+        if name and name in (parts[0], parts[2]):
+            uid, gid = _id(parts[2]), _id(parts[3])
+            break
+    else:
+        uid, gid = _id(name), 0
+    if group:
+        known = (line.split(":") for line in groups.splitlines() if line.count(":") >= 2)
+        gid = next((_id(parts[2]) for parts in known if group in (parts[0], parts[2])), _id(group))
+    if uid is None or gid is None:
+        return ""
+    if uid == 0:
+        return "root"
+    return "" if owners.base is None else f"{uid}:{gid}"
+
+
+def _id(text: str) -> int | None:
+    """Of a user or group. `None` for what is no number that a machine has."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 65534 else None
 
 
 def _with_accounts(given: str, lines: Sequence[str]) -> str:
