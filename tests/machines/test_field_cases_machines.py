@@ -322,7 +322,12 @@ def test_c15(monkeypatch):
         "KUBECONFIG": "/k",
     }.items():
         monkeypatch.setenv(name, value)
-    assert subprocess.run("env | grep -cE 'sk-test|agent.sock|postgres|KUBECONFIG'", shell=True, capture_output=True).stdout == b"4\n"  # the control
+    assert (
+        subprocess.run(
+            "env | grep -cE 'sk-test|agent.sock|postgres|KUBECONFIG'", shell=True, capture_output=True
+        ).stdout
+        == b"4\n"
+    )  # the control
     with Sandbox.create() as sandbox:
         run = sandbox.commands.run
         assert run("env | grep -cE 'sk-test|agent.sock|postgres|KUBECONFIG'").stdout == "0\n"
