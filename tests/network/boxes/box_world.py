@@ -22,4 +22,11 @@ def main(arguments):
 
     with open(os.path.join(folder, "world.json")) as file:
         resolve = box_servers.start(folder, json.load(file))
-    daemon.serve(*begun, resolve)
+
+    def asked(host, port):
+        """Writes down what a resolver would be asked."""
+        with open(os.path.join(folder, "asked"), "a") as file:
+            file.write(f"{host}\n")
+        return resolve(host, port)
+
+    daemon.serve(*begun, asked)
