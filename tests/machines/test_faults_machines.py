@@ -29,7 +29,8 @@ def test_a_caller_that_is_killed_in_the_middle_of_a_command(sandbox):
     """The command goes on, and whoever knows the machine has all of its output."""
     script = (
         "import sys; from gloveport import Sandbox\n"
-        "Sandbox.connect(sys.argv[1]).commands.run('echo begun; sleep 1.5; echo done > d; echo ended', timeout_seconds=60, on_stdout=lambda t: print(t, flush=True))"
+        "Sandbox.connect(sys.argv[1]).commands.run('echo begun; sleep 1.5; echo done > d; echo ended', "
+        "timeout_seconds=60, on_stdout=lambda t: print(t, flush=True))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(

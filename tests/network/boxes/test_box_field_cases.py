@@ -98,7 +98,8 @@ def test_c28(box):
     for url in DISGUISES:
         assert b.curl("-g", "-L", *CODE, url)[1] in ("000", "403"), url
     assert box.world.reached() == []
-    hop = "import urllib.request as u\ntry: print(u.urlopen('http://open.test/to?{}', timeout=9).read().decode())\nexcept OSError as e: print('stopped')"
+    hop = "import urllib.request as u\ntry: print(u.urlopen('http://open.test/to?{}', timeout=9).read().decode())"
+    hop += "\nexcept OSError as e: print('stopped')"
     assert b.python(hop.format("http://10.0.0.5/"))[1] == "stopped\n"
     assert b.python(hop.format("http://other.test/"))[1] == f"{OTHER}\n"  # the control: another hop that is allowed
     assert {address for address, _ in box.world.reached()} == {OPEN, OTHER}
