@@ -43,6 +43,8 @@ struct connection {
     uint8_t *in, *out;
     size_t in_size, in_room, out_size, out_at, out_room;
     pid_t worker; /* a file operation has the socket */
+    bool worker_adds; /* it answers with nothing but its end */
+    int64_t worker_disk_kills; /* of the box, when it began */
     struct process *follows;
     uint64_t out_offset, err_offset;
     bool closing, stalled, parsing, worker_counts;
@@ -176,6 +178,7 @@ bool user_become(const struct user *user);
 /* files.c: in a fork. */
 bool files_known(uint8_t kind);
 /* `rest`: what of the data to write has already come. */
+bool files_add(uint8_t kind); /* whether a request may make the disk fuller */
 _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, const uint8_t *rest, size_t size);
 
 #endif

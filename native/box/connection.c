@@ -192,6 +192,8 @@ static void start_worker(struct connection *c, uint8_t kind, const struct fields
     }
     c->worker = pid;
     if (kind != K_WATCH) agent_tell_usage();
+    c->worker_adds = files_add(kind);
+    c->worker_disk_kills = agent_disk_kills();
     c->worker_counts = kind != K_WATCH; /* who only looks keeps no box awake */
     if (kind == K_WRITE || kind == K_TAR_IN) c->in_size = consumed; /* the rest is data, and the child's */
     if (c->worker_counts) agent_busy(1);
@@ -203,6 +205,10 @@ void connection_worker_ended(pid_t pid, int status) {
         if (c->worker != pid) continue;
         c->worker = 0;
         if (c->worker_counts) agent_busy(-1);
+        if (WIFSIGNALED(status) && c->worker_adds && agent_disk_kills() > c->worker_disk_kills) {
+            connection_error(c, EDQUOT, "the machine's limit of disk", "disk");
+            connection_flush(c); /* then it is closed: of what the client still sends nothing is read */
+        }
         if (!WIFEXITED(status) || WEXITSTATUS(status)) {
             connection_close(c);
             return;

@@ -181,9 +181,28 @@ static bool write_stream(int fd, int64_t *size) {
     return true;
 }
 
+/* A file without a name where there can be one: whatever becomes of us, nothing of it is left. */
+static int open_beside(const char *real, char beside[PATH_ROOM + 64], mode_t mode, bool *named) {
+    int folder = (int)(strrchr(real, '/') - real);
+    snprintf(beside, PATH_ROOM + 64, "%.*s/", folder, real);
+    int fd = open(beside, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+    *named = fd < 0;
+    snprintf(beside, PATH_ROOM + 64, "%.*s/.%lld.%lld.new", folder, real, (long long)getpid(), (long long)boot_ms());
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT))
+        fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode); /* an overlay before Linux 6.1, gVisor */
+    return fd;
+}
+
+static bool name_it(int fd, const char *beside) {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return !linkat(AT_FDCWD, path, AT_FDCWD, beside, AT_SYMLINK_FOLLOW);
+}
+
 /* A new file beside the old one takes its place only when it is whole. */
 static bool write_atomic(const char *path, mode_t mode, bool has_mode) {
-    char real[PATH_ROOM], beside[PATH_ROOM + 32];
+    char real[PATH_ROOM], beside[PATH_ROOM + 64];
+    bool named;
     struct stat old;
     int64_t size = 0;
     if (!path_resolve(path, real)) return false;
@@ -191,8 +210,7 @@ static bool write_atomic(const char *path, mode_t mode, bool has_mode) {
     errno = exists && S_ISDIR(old.st_mode) ? EISDIR : EINVAL;
     if (exists && !S_ISREG(old.st_mode)) return false;
     if (exists && access(real, W_OK)) return false;
-    snprintf(beside, sizeof beside, "%s.%lld.new", real, (long long)getpid());
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    int fd = open_beside(real, beside, mode, &named);
     if (fd < 0) return false;
     if (exists && !has_mode) mode = old.st_mode & 07777;
     signal(SIGTERM, SIG_DFL);
@@ -203,10 +221,12 @@ static bool write_atomic(const char *path, mode_t mode, bool has_mode) {
         ok = write_all(fd, data, (size_t)n);
         size += ok ? n : 0;
     }
-    ok = ok && n == 0 && !rename(beside, real);
+    ok = ok && n == 0 && (named || name_it(fd, beside));
+    named |= ok;
+    ok = ok && !rename(beside, real);
     int error = errno;
     close(fd);
-    if (!ok) unlink(beside);
+    if (!ok && named) unlink(beside);
     if (n < 0) _exit(1);
     errno = error;
     if (ok) answer_ok(size);
@@ -373,7 +393,7 @@ bool files_known(uint8_t kind) {
 }
 
 /* What a box over its limit of disk is refused; to remove is not. */
-static bool adds(uint8_t kind) {
+bool files_add(uint8_t kind) {
     return kind == K_WRITE || kind == K_TAR_IN || kind == K_COPY || kind == K_MKDIR || kind == K_SYMLINK;
 }
 
@@ -392,7 +412,7 @@ _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, cons
         answer_error(EPERM, "user");
     } else if (!path || path[0] != '/') {
         answer_error(EINVAL, "path");
-    } else if (adds(kind) && agent.setup.clocks && atomic_load(&agent.setup.clocks->disk_over)) {
+    } else if (files_add(kind) && agent.setup.clocks && atomic_load(&agent.setup.clocks->disk_over)) {
         answer_error(EDQUOT, "disk");
     } else {
         for (size_t i = 0; i < sizeof OPERATIONS / sizeof *OPERATIONS; i++)

@@ -90,7 +90,12 @@ static bool pack(int folder, const char *name, const char *shown, int nested) {
         emit_header(&entry, &info);
         return true;
     }
-    if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return true; /* sockets, pipes and devices have no content */
+    if (S_ISFIFO(info.st_mode)) {
+        entry.type = '6';
+        emit_header(&entry, &info);
+        return true;
+    }
+    if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return true; /* an archive has no word for a socket */
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info)) return false;
     entry.type = S_ISDIR(info.st_mode) ? '5' : '0';

@@ -223,8 +223,20 @@ class RealBox(Box):
             gateway_argv=tuple(self.world.command),
             gateway_socket=os.path.join(self.world.root, "gateway.sock"),
         )
-        self.driver = NamespaceDriver()
+        self.driver, self.spec = NamespaceDriver(), spec
         self.driver.start(Path(self.folder), self.driver.prepare(Path(self.folder), spec))
+
+    def pause(self):
+        self.driver.freeze(Path(self.folder))
+
+    def resume(self):
+        self.driver.thaw(Path(self.folder))
+
+    def start_again(self):
+        """From its files, as `connect` does when its processes have died."""
+        self.driver.kill(Path(self.folder), "killed")
+        self.driver.release(Path(self.folder))
+        self.driver.start(Path(self.folder), self.driver.prepare(Path(self.folder), self.spec))
 
     def attach(self):
         """Its supervisor does."""

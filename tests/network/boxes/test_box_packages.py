@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from .box_registries import NAME, TEXT, fill
@@ -91,6 +93,34 @@ def test_by_a_rule_for_the_domain(fetching, program, base):
     assert got.strip() == TEXT
     assert {row.host for row in b.rows(verdict="allowed")} == {"files.test"}
     assert b.rows(verdict="blocked") == []
+
+
+SHOWN = {
+    pip: (
+        "/usr/bin/python3",
+        "-c",
+        "import sys; sys.path.append('/home/user/found'); import hello_box; print(hello_box.TEXT)",
+    ),
+    npm: ("node", "-p", f"require('/home/user/npm/node_modules/{NAME}')"),
+    git: ("sh", "-c", "cd /home/user/hello && git status --porcelain && git log --oneline >/dev/null && cat hello"),
+    apt: ("cat", "/root/out/usr/share/hello-box/hello"),
+}
+
+
+@pytest.mark.parametrize("program", list(SHOWN))
+def test_what_was_installed_is_there_after_pauses_and_a_restart(fetching, program):
+    b = fetching()
+    shown = functools.partial(b.run, *SHOWN[program], **({"user": "root"} if program is apt else {}))
+    has(b, SHOWN[program][0])
+    assert shown()[1].strip() != TEXT  # the control
+    assert program(b, PLAIN)[0][0] == 0
+    for _ in range(2):
+        b.pause()
+        b.resume()
+        assert shown()[1].strip() == TEXT
+    b.start_again()
+    assert shown()[1].strip() == TEXT
+    assert b.curl("-f", f"{PLAIN}/git/work/hello")[1].strip() == TEXT  # and its network
 
 
 @pytest.mark.parametrize("program", [pip, npm, git, apt, curl])

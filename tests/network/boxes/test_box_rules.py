@@ -156,6 +156,16 @@ def test_requests_with_two_readings_reach_nobody(box, said):
     assert "HTTP/1.1 200" in b.python(RAW.format(GET).replace("settimeout(10)", "settimeout(0.5)"))[1]
 
 
+@pytest.mark.parametrize("target", ["/to?http://10.0.0.5/a", "http://open.test/to?http://10.0.0.5/a"])
+def test_an_address_in_an_address_arrives(box, target):
+    """As in `/login?next=http://…`: only the beginning of a target says where it goes."""
+    code = (
+        "import socket; s = socket.create_connection(('open.test', 80), 9)\n"
+        f"s.sendall(b'GET {target} HTTP/1.1\\r\\nHost: open.test\\r\\n\\r\\n'); print(s.recv(999).decode())"
+    )
+    assert "\nLocation: http://10.0.0.5/a\n" in box("internet").python(code)[1].replace("\r", "")
+
+
 def test_a_second_request_has_no_reader(box):
     """Rules are for requests: what comes behind the first would be one that nobody looked at."""
     b = box(["GET http://files.test:8000/public"])

@@ -97,7 +97,12 @@ class Draft:
     def create(self, **changes: Any) -> Box:
         """A machine like this, but for `changes` of its record."""
         record = dataclasses.replace(self.record, id=new_id(), created=time.time(), **changes)
-        return Box(self._found, self._found.create(record, self._prepare))
+        made = self._found.create(record, self._prepare)
+        try:
+            return Box(self._found, made)
+        except BaseException:
+            self._found.kill(made.id, "failed")
+            raise
 
 
 def capabilities(found: Estate, driver: str | None = None) -> Capabilities:

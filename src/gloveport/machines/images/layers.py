@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -13,6 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from ...errors import CapabilityError
 from .owners import Owners
 from .trees import copy_tree, digest_tree, measure_tree, open_folder, remove_tree, stack_tree
 
@@ -26,6 +28,20 @@ _TREE: Final = "tree"
 _ABOUT: Final = "about.json"
 _STAGING: Final = ".staging-"
 _ID_LENGTH: Final = 32
+
+
+def _give(tree: Path, owner: int) -> None:
+    """To root of machines. Raises `CapabilityError` for a root who has no such id to give: one of a user namespace with few ids."""
+    try:
+        os.chown(tree, owner, owner)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EPERM):
+            raise
+        raise CapabilityError(
+            f"this root may not give files to the ids of machines, {owner} and above",
+            missing=("isolation",),
+            hint="use gloveport as an ordinary user, or give the user namespace that this runs in more ids (/etc/subuid)",
+        ) from error
 
 
 class Staging:
@@ -88,7 +104,7 @@ class LayerStore:
             made = Staging(folder)
             made.tree.mkdir(mode=0o755)
             if self.owners.base is not None:
-                os.chown(made.tree, self.owners.base, self.owners.base)
+                _give(made.tree, self.owners.base)
             yield made
         finally:
             try:

@@ -1,4 +1,4 @@
-# {"expect": {"namespace": "EPERM", "namespace/ordinary": "EINVAL"}, "users": ["user"], "works": "None"}
+# {"expect": {"namespace": "EPERM", "namespace/ordinary": "EINVAL", "gvisor": "EPERM"}, "users": ["user"], "works": "None"}
 import os
 
 

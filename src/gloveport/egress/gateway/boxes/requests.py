@@ -15,7 +15,7 @@ __all__ = ("RequestHead", "answer", "parse_request", "response_status", "url_of"
 _REQUEST_LINE: Final = re.compile(r"([A-Z][A-Z-]{0,31}) ([!-~]{1,16384}) HTTP/(1\.[01])")
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*")
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])[ \r]")
-_ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_ORIGIN: Final = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MAX_URL: Final = 8192
 _HOP: Final = frozenset(
     {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "te", "trailer", "upgrade"}
