@@ -259,7 +259,14 @@ def test_trees_as_tar_both_ways(connection: Connection, folder: str) -> None:
     )
     archive = pack(connection, f"{folder}/src")
     names = set(archive.getnames())
-    assert {f"{long}/data", "link", "far", "empty", "none", "pipe"} <= names  # whoever unpacks it can say what it left out
+    assert {
+        f"{long}/data",
+        "link",
+        "far",
+        "empty",
+        "none",
+        "pipe",
+    } <= names  # whoever unpacks it can say what it left out
     assert archive.getmember("link").linkname == long and archive.getmember("none").mode == 0o755
     data = archive.extractfile(f"{long}/data")
     assert data is not None

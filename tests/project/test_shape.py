@@ -55,6 +55,7 @@ def test_the_top_level_exports_exactly_what_it_says():
     with pytest.raises(AttributeError):
         gloveport.nonsense  # noqa: B018
 
+
 DEEPAGENTS = importlib.util.find_spec("deepagents") is not None
 
 
