@@ -80,6 +80,7 @@ class GvisorDriver(NamespaceDriver):
         settings = {
             "runsc": find_runsc(),
             "groups": list(spec.cgroups),
+            "read_only": [str(root), str(program()), *(source for source, _ in spec.image.binds)],
             "memory_mb": spec.limits.memory_mb,
             "cpus": spec.limits.cpus,
             "keep": list(spec.image.keep),

@@ -35,7 +35,7 @@ from .network import Attached, Starter
 from .relay import Relay
 from .requests import read_request
 from .runsc import MEMORY, Runsc
-from .shared import SharedFolder, enter_namespaces
+from .shared import SharedFolder, enter_namespaces, make_read_only
 
 __all__ = ("Keeper", "main")
 
@@ -515,6 +515,7 @@ def main(folder: Path) -> int:
         settings = json.loads((folder / "keeper.json").read_text("utf-8"))
         starter = Starter(settings["gateway_argv"]) if settings["gateway_socket"] else None
         enter_namespaces()
+        make_read_only(settings["read_only"])
         adopt_orphans()
         asyncio.run(_serve(folder, told, settings, starter))
     except (SandboxError, OSError) as error:

@@ -6,16 +6,19 @@ import contextlib
 import ctypes
 import os
 import shutil
-from collections.abc import Generator
+import struct
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ("SharedFolder", "enter_namespaces")
+__all__ = ("SharedFolder", "enter_namespaces", "make_read_only")
 
 _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWUSER: Final = 0x10000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
-_MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
+_MS_BIND, _MS_REC, _MS_SLAVE = 1 << 12, 1 << 14, 1 << 19
+_SYS_MOUNT_SETATTR: Final = 442  # Linux 5.12; the same number on every architecture
+_AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_FILES: Final = 1024
 _GO: Final = "agent.sock.go"
@@ -24,18 +27,35 @@ _FILL: Final = "fill"
 
 def enter_namespaces() -> None:
     """Mounts of ours are seen by nobody else. An ordinary user becomes root of a user namespace of its own, with no other id: what
-    `runsc` would have a set-uid program do otherwise (`newuidmap`), which is not everywhere. Raises `OSError` for an ordinary user."""
+    `runsc` would have a set-uid program do otherwise (`newuidmap`), which is not everywhere. Raises `OSError`."""
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if user else 0)):
-        if user:
-            raise OSError(ctypes.get_errno(), "this host does not let ordinary users make user namespaces")
-        return
+        whose = "ordinary users make user namespaces" if user else "root make mount namespaces"
+        raise OSError(ctypes.get_errno(), f"this host does not let {whose}")
     if user:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-    libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None)
+    if libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None):
+        raise OSError(ctypes.get_errno(), "mounts cannot be kept apart from those of the host")
+
+
+def make_read_only(places: Sequence[str]) -> None:
+    """Nothing below these can be written to from here on, by whatever we start. gVisor alone refuses a machine's writes; its helper
+    opens files for writing all the same, as whoever we are (20240729): a guest could keep programs of the host from being run.
+
+    Raises `OSError`: without it nothing is started.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    attributes = struct.pack("<4Q", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    for place in map(os.fsencode, places):
+        failed = libc.mount(place, place, None, _MS_BIND | _MS_REC, None) or libc.syscall(
+            ctypes.c_long(_SYS_MOUNT_SETATTR), _AT_FDCWD, place, _AT_RECURSIVE, attributes, ctypes.c_size_t(32)
+        )
+        if failed:
+            number = ctypes.get_errno()
+            raise OSError(number, f"cannot make {os.fsdecode(place)} read-only for a machine: {os.strerror(number)}")
 
 
 class SharedFolder:
