@@ -21,16 +21,16 @@ __all__ = ("BARS", "measure")
 BARS: Final[Mapping[str, float]] = {
     "command": 2.0,
     "first command of a machine from a pool": 3.0,
-    "first command of a new machine": 60.0,
+    "first command of a new machine": 40.0,
     "file of 100 MB into a machine": 4.0,
     "fork with 300 MB of files": 3.0,
 }
 """Ours divided by the host's own way, at most."""
-IDLE_MIB: Final = 2.0
+IDLE_MIB: Final = 1.0
 """Of each idle machine (PSS of all of its processes), at most."""
 FORK_SECONDS: Final = 0.06
 """To fork a machine with 300 MB of files, up to the child's being ready, at most."""
-PAUSE_SECONDS: Final = 0.5
+PAUSE_SECONDS: Final = 0.01
 """To pause and resume a machine that has 200 MB in memory, at most."""
 
 _MEGABYTES = 100
