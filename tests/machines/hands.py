@@ -22,7 +22,7 @@ class Hand:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": SOURCE},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join((SOURCE, *filter(None, sys.path)))},
         )
 
     def begin(self, do, *arguments, **options):
