@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 
-import anyio
 import pytest
 
 pytest.importorskip("pydantic_ai.workspaces")
 
-from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
 from gloveport import Sandbox
 from gloveport.machines.estate import estate
@@ -18,6 +16,7 @@ from gloveport.machines.namespace import driver
 from gloveport.pydantic_ai import MachineSandbox
 
 from ..box.test_box_hostile import OPTIONS, SOURCES, compile_with, compiler
+from .contract import MachineContract, new_ref
 
 __all__ = ("compiler",)
 
@@ -52,15 +51,7 @@ def made(state, compiler, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def one_ref(made):
-    capability, refs, _ = made
-
-    async def make():
-        backend = capability.backend()
-        await backend.working_dir()
-        return backend.ref
-
-    refs.append(anyio.run(make))
-    return refs[-1]
+    return new_ref(made)
 
 
 def test_it_is_that_program(made, one_ref):
@@ -76,29 +67,5 @@ def test_it_is_that_program(made, one_ref):
     )
 
 
-class TestContract(WorkspaceBackendSuite):
-    @pytest.fixture
-    def backend(self, made, one_ref):
-        return made[0].backend(one_ref)
-
-    @pytest.fixture
-    def attach_backend(self, made):
-        return made[0].backend
-
-    @pytest.fixture
-    async def fresh_backend(self, made):
-        backends = []
-
-        def fresh():
-            backends.append(made[0].backend())
-            return backends[-1]
-
-        yield fresh
-        made[1].extend(backend.ref for backend in backends if backend.ref is not None)
-
-    @pytest.fixture
-    def destroy_environment(self, made):
-        async def destroy(backend):
-            assert await made[0].destroy(backend.ref)
-
-        return destroy
+class TestContract(MachineContract):
+    """All of it."""

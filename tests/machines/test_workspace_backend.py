@@ -19,12 +19,12 @@ from pydantic_ai.workspaces import (
     WorkspaceTimeoutError,
     WorkspaceUnavailableError,
 )
-from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
 from gloveport import AsyncSandbox, Sandbox
 from gloveport.pydantic_ai import MachineSandbox
 
 from .conftest import boxes_alive
+from .contract import MachineContract, new_ref
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
@@ -43,43 +43,11 @@ def made(request):
 
 @pytest.fixture(scope="module")
 def one_ref(state, made):
-    capability, refs = made
-
-    async def make():
-        backend = capability.backend()
-        await backend.working_dir()
-        return backend.ref
-
-    refs.append(anyio.run(make))
-    return refs[-1]
+    return new_ref(made)
 
 
-class TestContract(WorkspaceBackendSuite):
-    @pytest.fixture
-    def backend(self, made, one_ref):
-        return made[0].backend(one_ref)
-
-    @pytest.fixture
-    def attach_backend(self, made):
-        return made[0].backend
-
-    @pytest.fixture
-    async def fresh_backend(self, made):
-        backends = []
-
-        def fresh():
-            backends.append(made[0].backend())
-            return backends[-1]
-
-        yield fresh
-        made[1].extend(backend.ref for backend in backends if backend.ref is not None)
-
-    @pytest.fixture
-    def destroy_environment(self, made):
-        async def destroy(backend):
-            assert await made[0].destroy(backend.ref)
-
-        return destroy
+class TestContract(MachineContract):
+    """All of it."""
 
 
 def run(main, *args):
