@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 from typing import Any
 
@@ -51,3 +53,17 @@ def test_texts_cannot_hide_how_deep_it_is(opened: str, closed: str):
     with pytest.raises(ProtocolViolation, match="deeper"):
         values.decode(data, 0)
     assert values.decode(json.dumps([opened, [], closed]).encode(), 0) == [opened, [], closed]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("data", [b"[" + b"{}," * 100_000 + b"1]", b"[" * 200_000])
+def test_a_large_value_leaves_the_collector_as_it_was(enabled, data):
+    assert gc.isenabled()
+    try:
+        if not enabled:
+            gc.disable()
+        with contextlib.suppress(ProtocolViolation):
+            values.decode(data, 0)
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
