@@ -171,13 +171,14 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
 
         run("true")
         can = driver.groups.can
+        # First: afterwards the disk is full.
+        root_user = run(_OWNER, "0").ok if spec.privileged else False
         limits = LimitKinds(
             memory="none" if run(_HUNGRY).stdout.strip() == "100000000" else "total" if "memory" in can else "polled",
             pids="hard",
             cpu="quota" if "cpu" in can else "none",
             disk="none" if "all" in run(_LARGE).stdout else "polled",
         )
-        root_user = run(_OWNER, "0").ok if spec.privileged else False
         channel.drop()
         driver.freeze(folder)
         paused = driver.look(folder).condition == "paused"
