@@ -58,6 +58,7 @@ from gloveport.errors import (
     SandboxNotFoundError,
 )
 from gloveport.machines.estate import estate
+from gloveport.machines.state import lock_held
 
 from .conftest import boxes_alive, eventually
 
@@ -495,7 +496,7 @@ def test_c22(sandbox, state):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        eventually(lambda: not boxes_alive(estate().folder(waiting)))
+        eventually(lambda: not lock_held(estate().folder(waiting)))
         with pool.create("next") as machine:
             assert machine.commands.run("echo here").stdout == "here\n"
 

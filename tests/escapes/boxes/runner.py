@@ -190,7 +190,7 @@ def shared(driver, user, host, state):
             "own": str(boxes / own.id),
             "other": str(boxes / other.id),
         }
-        given["agent"] = "run/agent.sock" if driver == "gvisor" else "agent.sock"
+        given["agent"] = "agent.sock"
         said, result = inside(own, plan(driver, user), given)
         pairs = [
             (n, "other")
