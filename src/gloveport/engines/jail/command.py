@@ -83,9 +83,12 @@ class JailedProcess:
     def _close(self) -> None:
         with self._lock:
             self.control.close()
-            for fd in {self.pidfd, self.stdin, self.stdout} - {-1}:
+            ours = {self.pidfd, self.stdin, self.stdout} - {-1}
+            self.pidfd = self.stdin = (
+                self.stdout
+            ) = -1  # first: a copy of this process must not close what has the numbers by then
+            for fd in ours:
                 os.close(fd)
-            self.pidfd = self.stdin = self.stdout = -1
             if self.network is not None:
                 self.network.close()
                 self.network = None

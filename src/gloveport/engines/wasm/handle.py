@@ -102,9 +102,10 @@ class _Hold:
             self._close()
 
     def _close(self) -> None:
-        os.close(self.pidfd)
-        os.close(self.page)
-        self.pidfd = self.page = -1
+        # The numbers first: a copy of this process, forked now, must not close what has them by then.
+        pidfd, page, self.pidfd, self.page = self.pidfd, self.page, -1, -1
+        os.close(pidfd)
+        os.close(page)
         self.sock.close()
 
 

@@ -233,10 +233,10 @@ class _Group:
     def _end(self) -> None:
         """Closing its control socket ends the process."""
         self.ended = True
-        if self.control is not None:
-            self.control.close()
-            os.close(self.pidfd)
-            self.control, self.pidfd = None, -1
+        control, pidfd, self.control, self.pidfd = self.control, self.pidfd, None, -1  # first: see `_Hold._close`
+        if control is not None:
+            control.close()
+            os.close(pidfd)
 
     def forget(self) -> None:
         self.lock = threading.RLock()
