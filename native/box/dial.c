@@ -89,7 +89,12 @@ static void flow(struct dial *d) {
 static bool take_early(struct dial *d) {
     struct connection *c = d->connection;
     if (!c->in_size) return true;
-    d->in.data = c->in;
+    uint8_t *roomier = c->in_room < FLOW_ROOM ? realloc(c->in, FLOW_ROOM) : c->in;
+    if (!roomier) {
+        connection_close(c);
+        return false;
+    }
+    d->in.data = roomier;
     d->in.size = c->in_size;
     d->in.at = 0;
     c->in = NULL;

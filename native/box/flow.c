@@ -5,8 +5,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum { FLOW_ROOM = 64 << 10 };
-
 bool flow_move(struct flow *f, int from, int to) {
     for (;;) {
         if (!f->size && !f->ended) {

@@ -6,9 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { FLOW_ROOM = 64 << 10 };
+
 /* One direction. */
 struct flow {
-    uint8_t *data; /* NULL while nothing waits */
+    uint8_t *data; /* FLOW_ROOM bytes or more; NULL while nothing waits */
     size_t at, size;
     bool ended; /* no more comes in */
     bool told;  /* ... and the other end knows */

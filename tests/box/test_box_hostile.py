@@ -108,6 +108,15 @@ def test_a_fuzzer_that_finds(compiler: str, tmp_path: Path) -> None:
     assert done.returncode != 0
 
 
+def listens(folder: Path) -> bool:
+    """A socket has its name before anybody listens on it."""
+    try:
+        Connection(folder).close()
+    except (FileNotFoundError, ConnectionRefusedError):
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
 def agent(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """It runs where this test runs, in a folder of its own."""
@@ -117,7 +126,7 @@ def agent(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     (folder / "spec").write_bytes(spec(**keys, cwd="/"))
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen([folder / "box", "agent", "spec", "agent.sock"], cwd=folder, env=OPTIONS, stderr=log)
-    wait_for(lambda: (folder / "agent.sock").exists() or process.poll() is not None)
+    wait_for(lambda: listens(folder) or process.poll() is not None)
     yield folder
     alive = process.poll() is None
     process.kill()
@@ -147,6 +156,24 @@ def test_an_agent_does_its_work(agent: Path, tmp_path: Path) -> None:
         client.entries(GLOB, path=str(tmp_path), pattern="**/*")
         client.ask(REMOVE, path=f"{tmp_path}/c", recursive=1)
         client.ask(STATS)
+
+
+def test_an_agent_becomes_a_pipe(agent: Path) -> None:
+    """What comes with the request, and more than it behind it: in the agent that is memory of a request, then of the pipe."""
+    data = os.urandom(100_000)
+    with socket.create_server(("127.0.0.1", 0)) as server, Connection(agent) as client:
+        client.socket.sendall(encode(DIAL, port=server.getsockname()[1]) + data)
+        client.socket.shutdown(socket.SHUT_WR)
+        with server.accept()[0] as other:
+            other.sendall(b"from there")
+            got = bytearray()
+            while part := other.recv(1 << 20):
+                got += part
+        assert bytes(got) == data
+        assert client.frame()[0] == 0x80
+        while part := client.socket.recv(1 << 20):
+            client.buffer += part
+        assert bytes(client.buffer) == b"from there"
 
 
 # Nothing that could harm where the test runs: paths are of a folder that does not exist, commands do nothing.
@@ -216,7 +243,7 @@ def test_an_agent_survives_nonsense(agent: Path) -> None:
             noisy[chance.randrange(min(len(noisy), 12))] = chance.randrange(256)
         if not (agent / "agent.sock").exists():  # by chance it was told to let go of us
             (agent / "agent.sock.go").touch()
-            wait_for((agent / "agent.sock").exists)
+            wait_for(lambda: listens(agent))
         with Connection(agent, timeout=0.02) as client:
             client.socket.settimeout(5)
             try:
@@ -227,7 +254,7 @@ def test_an_agent_survives_nonsense(agent: Path) -> None:
             except (OSError, TimeoutError):
                 pass
     (agent / "agent.sock.go").touch()
-    wait_for((agent / "agent.sock").exists)
+    wait_for(lambda: listens(agent))
     with Connection(agent) as client:
         assert client.run("echo", "still")["stdout"] == b"still\n", seed
     with Connection(agent) as client, pytest.raises((EOFError, ConnectionError, socket.timeout)):
