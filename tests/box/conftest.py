@@ -1,4 +1,4 @@
-"""Boxes of root (where the tests run as root) and of an ordinary user."""
+"""Boxes of root (where the tests run as root), of an ordinary user, and of a program with sanitizers in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from gloveport.errors import CapabilityError
 from gloveport.machines.namespace.driver import program as installed
 from tests.box.client import Connection
 from tests.box.places import UID_BASE, Place, skeleton
+from tests.box.sanitizers import compile_program, find_compiler
 
+SANITIZED = ("test_box_commands", "test_box_connections", "test_box_files", "test_box_layers", "test_box_network")
+SLOW = ("test_a_hundred_thousand_files",)  # to run under sanitizers as well
 ORDINARY = 54321  # an id that nothing else has: boxes of it count against its own limits
 
 
@@ -39,10 +42,13 @@ def _place(program: Path, kind: str) -> Iterator[Place]:
     root = Path(tempfile.mkdtemp(prefix="box-"))
     try:
         copy = root / "box"  # an ordinary user cannot reach into the home of root
-        shutil.copy(program, copy)
+        if kind == "sanitized":
+            compile_program(find_compiler(root), copy)
+        else:
+            shutil.copy(program, copy)
         copy.chmod(0o755)
         switch = ("setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups") if kind == "user" else ()
-        place = Place(root, copy, uid=uid, prefix=switch)
+        place = Place(root, copy, uid=uid, prefix=switch, sanitized=kind == "sanitized")
         skeleton(place.layer, base=UID_BASE if uid == 0 else None)
         if kind == "user":
             subprocess.run(["chown", "-hR", f"{uid}:{uid}", str(root)], check=True)
@@ -51,9 +57,17 @@ def _place(program: Path, kind: str) -> Iterator[Place]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-@pytest.fixture(scope="session", params=["root", "user"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "place" not in metafunc.fixturenames:
+        return
+    sanitized = metafunc.module.__name__.rpartition(".")[2] in SANITIZED and metafunc.function.__name__ not in SLOW
+    kinds = ("root", "user", "sanitized") if sanitized else ("root", "user")
+    metafunc.parametrize("place", kinds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def place(request: pytest.FixtureRequest, program: Path) -> Iterator[Place]:
-    """Whose boxes; every test runs with both."""
+    """Whose boxes; every test runs with root's and a user's."""
     yield from _place(program, request.param)
 
 

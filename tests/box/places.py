@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.box.client import KILL, Connection
+from tests.box.sanitizers import OPTIONS, complaint
 
 UID_BASE, UID_COUNT = 1879048192, 65536
 FOLDERS = (
@@ -64,8 +65,10 @@ def spec(**keys: Any) -> bytes:
 class Place:
     """Where boxes of one user are made."""
 
-    def __init__(self, root: Path, program: Path, *, uid: int = 0, prefix: tuple[str, ...] = ()) -> None:
-        self.root, self.program, self.uid, self.prefix = root, program, uid, prefix
+    def __init__(
+        self, root: Path, program: Path, *, uid: int = 0, prefix: tuple[str, ...] = (), sanitized: bool = False
+    ) -> None:
+        self.root, self.program, self.uid, self.prefix, self.sanitized = root, program, uid, prefix, sanitized
         self.count = 0
         self.layer = root / "layer"
 
@@ -99,6 +102,7 @@ class Place:
             text=True,
             check=False,
             timeout=30,
+            env={**os.environ, **OPTIONS} if self.sanitized else None,
         )
 
     @contextlib.contextmanager
@@ -110,7 +114,9 @@ class Place:
             yield folder
         finally:
             end(folder)
+            said = complaint(folder / "log") if self.sanitized else ""
             shutil.rmtree(folder, ignore_errors=True)
+            assert not said, said
 
     @contextlib.contextmanager
     def box(self, **more: Any) -> Iterator[Path]:

@@ -26,6 +26,7 @@ from tests.box.client import (
     THAW,
     BoxError,
     Connection,
+    encode,
 )
 from tests.box.places import Place, spec, wait_for
 
@@ -63,10 +64,9 @@ def test_much_goes_both_ways_and_early_bytes_are_not_lost(shared: Path) -> None:
         port = server(owner, "127.0.0.1")
         data = os.urandom(6 << 20)
         with Connection(shared) as client:
-            client.send(DIAL, port=port)
 
             def feed() -> None:
-                client.socket.sendall(data)
+                client.socket.sendall(encode(DIAL, port=port) + data)
                 client.socket.shutdown(socket.SHUT_WR)
 
             feeder = threading.Thread(target=feed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import socket
 import struct
 import subprocess
@@ -42,41 +41,15 @@ from tests.box.client import (
     encode,
 )
 from tests.box.places import spec, wait_for
+from tests.box.sanitizers import OPTIONS, compile_program, compile_with, complaint, find_compiler, run_with_options
 
 SECONDS = int(os.environ.get("GLOVEPORT_FUZZ_SECONDS", "20"))
-FLAGS = (
-    "-std=gnu11",
-    "-g",
-    "-O1",
-    "-D_GNU_SOURCE",
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-Wno-unknown-pragmas",
-)
 PARSERS = ("wire.c", "spec.c", "tarhead.c", "submounts.c", "output.c")
-OPTIONS = {
-    **os.environ,
-    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
-    "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
-}
 
 
 @pytest.fixture(scope="session")
 def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("sanitizers")
-    (folder / "x.c").write_text("int main(void) { return 0; }\n")
-    for name in ("gcc", "clang"):
-        if not shutil.which(name):
-            continue
-        done = subprocess.run([name, *FLAGS, "x.c", "-o", "x"], cwd=folder, capture_output=True, check=False)
-        if done.returncode == 0 and subprocess.run([folder / "x"], check=False).returncode == 0:
-            return name
-    pytest.skip("no compiler with sanitizers")
-
-
-def compile_with(compiler: str, *arguments: str | Path) -> None:
-    done = subprocess.run([compiler, *FLAGS, *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    return find_compiler(tmp_path_factory.mktemp("sanitizers"))
 
 
 def test_parsers_survive_mutations(compiler: str, tmp_path: Path) -> None:
@@ -85,9 +58,7 @@ def test_parsers_survive_mutations(compiler: str, tmp_path: Path) -> None:
     sources = [SOURCES / "fuzz/fuzz.c", *(SOURCES / name for name in PARSERS), tmp_path / "format.o"]
     compile_with(compiler, *sources, "-o", tmp_path / "fuzz")
     seed = random.randrange(1 << 40)
-    done = subprocess.run(
-        [tmp_path / "fuzz", str(SECONDS), str(seed)], capture_output=True, text=True, env=OPTIONS, check=False
-    )
+    done = run_with_options(tmp_path / "fuzz", str(SECONDS), str(seed))
     assert done.returncode == 0, (seed, done.stderr[-4000:])
     assert int(done.stdout) >= 2000
 
@@ -104,8 +75,7 @@ def test_a_fuzzer_that_finds(compiler: str, tmp_path: Path) -> None:
     compile_with(
         compiler, SOURCES / "fuzz/fuzz.c", tmp_path / "wire.c", *rest, tmp_path / "format.o", "-o", tmp_path / "fuzz"
     )
-    done = subprocess.run([tmp_path / "fuzz", "5", "1"], capture_output=True, text=True, env=OPTIONS, check=False)
-    assert done.returncode != 0
+    assert run_with_options(tmp_path / "fuzz", "5", "1").returncode != 0
 
 
 def listens(folder: Path) -> bool:
@@ -121,18 +91,18 @@ def listens(folder: Path) -> bool:
 def agent(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """It runs where this test runs, in a folder of its own."""
     folder = tmp_path_factory.mktemp("agent")
-    compile_with(compiler, *(path for path in SOURCES.glob("*.c") if path.name != "format.c"), "-o", folder / "box")
+    compile_program(compiler, folder / "box")
     keys = {"version": 1, "id": "x", "lower": "/", "map_uid": os.geteuid(), "uid": os.geteuid(), "gid": os.getegid()}
     (folder / "spec").write_bytes(spec(**keys, cwd="/"))
     with open(folder / "log", "wb") as log:
-        process = subprocess.Popen([folder / "box", "agent", "spec", "agent.sock"], cwd=folder, env=OPTIONS, stderr=log)
+        command = [folder / "box", "agent", "spec", "agent.sock"]
+        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **OPTIONS}, stderr=log)
     wait_for(lambda: listens(folder) or process.poll() is not None)
     yield folder
     alive = process.poll() is None
     process.kill()
     process.wait()
-    said = (folder / "log").read_text(errors="replace")
-    assert alive and "Sanitizer" not in said and "runtime error" not in said, said[-4000:]
+    assert alive and not complaint(folder / "log"), (folder / "log").read_text(errors="replace")[-4000:]
 
 
 def test_an_agent_does_its_work(agent: Path, tmp_path: Path) -> None:
@@ -156,24 +126,6 @@ def test_an_agent_does_its_work(agent: Path, tmp_path: Path) -> None:
         client.entries(GLOB, path=str(tmp_path), pattern="**/*")
         client.ask(REMOVE, path=f"{tmp_path}/c", recursive=1)
         client.ask(STATS)
-
-
-def test_an_agent_becomes_a_pipe(agent: Path) -> None:
-    """What comes with the request, and more than it behind it: in the agent that is memory of a request, then of the pipe."""
-    data = os.urandom(100_000)
-    with socket.create_server(("127.0.0.1", 0)) as server, Connection(agent) as client:
-        client.socket.sendall(encode(DIAL, port=server.getsockname()[1]) + data)
-        client.socket.shutdown(socket.SHUT_WR)
-        with server.accept()[0] as other:
-            other.sendall(b"from there")
-            got = bytearray()
-            while part := other.recv(1 << 20):
-                got += part
-        assert bytes(got) == data
-        assert client.frame()[0] == 0x80
-        while part := client.socket.recv(1 << 20):
-            client.buffer += part
-        assert bytes(client.buffer) == b"from there"
 
 
 # Nothing that could harm where the test runs: paths are of a folder that does not exist, commands do nothing.
