@@ -184,8 +184,14 @@ class Box:
         return self.run("curl", "-sS", "--max-time", "20", *arguments, **more)
 
     def rows(self, **wanted):
-        found = read_rows(self.folder)
-        return [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
+        """Those of its log, which says that something has ended a moment after its client knows."""
+        for _ in range(100):
+            found = read_rows(self.folder)
+            rows = [row for row in found if all(getattr(row, name) == value for name, value in wanted.items())]
+            if all(row.ended or row.kind == "connection" for row in rows):
+                break
+            time.sleep(0.01)
+        return rows
 
     def close(self):
         self.closed.set()
