@@ -275,35 +275,36 @@ static bool has_room(struct connection *c, uint8_t kind, const uint8_t *body, si
     return !p || process_takes(p, size);
 }
 
-void connection_go_on(struct connection *c) {
+/* False: it waits until the client has read more of what is queued. */
+static bool take_requests(struct connection *c) {
     size_t at = 0;
-    if (c->parsing) return;
+    bool queued = false;
     c->parsing = true;
     c->stalled = false;
     while (!c->closing && !c->worker && !c->dial && c->in_size - at >= 5) {
         uint32_t length = wire_get32(c->in + at);
         if (length < 1 || length > FRAME_MAX) {
             connection_close(c);
-            return;
+            return true;
         }
         if (c->in_size - at - 4 < length) break;
         uint8_t kind = c->in[at + 4];
-        if ((c->follows && !while_following(kind)) || c->out_size > QUEUE_MAX ||
-            !has_room(c, kind, c->in + at + 5, length - 1)) {
+        queued = c->out_size > QUEUE_MAX;
+        if ((c->follows && !while_following(kind)) || queued || !has_room(c, kind, c->in + at + 5, length - 1)) {
             c->stalled = true;
             break;
         }
         struct fields fields = {0, field_list};
         if (!wire_split(c->in + at + 5, length - 1, &fields, FIELDS_MAX)) {
             connection_close(c);
-            return;
+            return true;
         }
         atomic_store(&agent.setup.activity->last_ms, boot_ms());
         request(c, kind, &fields, at + 4 + length);
         at += 4 + (size_t)length;
     }
     c->parsing = false;
-    if (c->closing) return;
+    if (c->closing) return true;
     if (at) memmove(c->in, c->in + at, c->in_size - at);
     c->in_size -= at;
     if (!c->in_size && c->in_room > IDLE_SOCKET_BYTES) {
@@ -311,7 +312,16 @@ void connection_go_on(struct connection *c) {
         c->in = NULL;
         c->in_room = 0;
     }
-    connection_flush(c);
+    return !queued;
+}
+
+void connection_go_on(struct connection *c) {
+    if (c->parsing) return;
+    bool all;
+    do { /* as in `process_push` */
+        all = take_requests(c);
+        connection_flush(c);
+    } while (!all && !c->closing && !c->out_size);
 }
 
 static bool make_room(struct connection *c) {

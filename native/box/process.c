@@ -93,13 +93,16 @@ static bool push_stream(struct connection *c, const struct output *o, uint64_t *
 void process_push(struct connection *c) {
     struct process *p = c->follows;
     if (!p || c->closing) return;
-    bool all = push_stream(c, &p->out, &c->out_offset, 1) && push_stream(c, &p->err, &c->err_offset, 2);
-    if (all && p->done) {
-        c->follows = NULL;
-        agent_busy(-1);
-        send_exit(c, p);
-    }
-    connection_flush(c);
+    bool all;
+    do { /* who has read everything by the time of the flush makes no event any more */
+        all = push_stream(c, &p->out, &c->out_offset, 1) && push_stream(c, &p->err, &c->err_offset, 2);
+        if (all && p->done) {
+            c->follows = NULL;
+            agent_busy(-1);
+            send_exit(c, p);
+        }
+        connection_flush(c);
+    } while (!all && !c->closing && !c->out_size);
     process_flow(p);
     if (all && p->done && !c->closing && c->in_size) connection_go_on(c);
 }

@@ -35,6 +35,12 @@ def program() -> Path:
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One that has sanitizers."""
+    return find_compiler(tmp_path_factory.mktemp("sanitizers"))
+
+
 def _place(program: Path, kind: str) -> Iterator[Place]:
     if kind == "user" and os.geteuid() != 0:
         pytest.skip("the tests run as an ordinary user already")

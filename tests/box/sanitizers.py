@@ -42,8 +42,8 @@ def compile_with(compiler: str, *arguments: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def compile_program(compiler: str, to: Path) -> None:
-    compile_with(compiler, *(path for path in SOURCES.glob("*.c") if path.name != "format.c"), "-o", to)
+def compile_program(compiler: str, to: Path, *more: str | Path) -> None:
+    compile_with(compiler, *more, *(path for path in SOURCES.glob("*.c") if path.name != "format.c"), "-o", to)
 
 
 def run_with_options(*command: str | os.PathLike[str]) -> subprocess.CompletedProcess[str]:

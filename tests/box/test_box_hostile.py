@@ -6,13 +6,13 @@ import os
 import random
 import socket
 import struct
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from buildsteps.box import SOURCES
 
+from tests.box.agents import listens, running_agent
 from tests.box.client import (
     ACK,
     ATTACH,
@@ -40,16 +40,11 @@ from tests.box.client import (
     Connection,
     encode,
 )
-from tests.box.places import spec, wait_for
-from tests.box.sanitizers import OPTIONS, compile_program, compile_with, complaint, find_compiler, run_with_options
+from tests.box.places import wait_for
+from tests.box.sanitizers import compile_program, compile_with, run_with_options
 
 SECONDS = int(os.environ.get("GLOVEPORT_FUZZ_SECONDS", "20"))
 PARSERS = ("wire.c", "spec.c", "tarhead.c", "submounts.c", "output.c")
-
-
-@pytest.fixture(scope="session")
-def compiler(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return find_compiler(tmp_path_factory.mktemp("sanitizers"))
 
 
 def test_parsers_survive_mutations(compiler: str, tmp_path: Path) -> None:
@@ -78,31 +73,12 @@ def test_a_fuzzer_that_finds(compiler: str, tmp_path: Path) -> None:
     assert run_with_options(tmp_path / "fuzz", "5", "1").returncode != 0
 
 
-def listens(folder: Path) -> bool:
-    """A socket has its name before anybody listens on it."""
-    try:
-        Connection(folder).close()
-    except (FileNotFoundError, ConnectionRefusedError):
-        return False
-    return True
-
-
 @pytest.fixture(scope="module")
 def agent(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """It runs where this test runs, in a folder of its own."""
     folder = tmp_path_factory.mktemp("agent")
     compile_program(compiler, folder / "box")
-    keys = {"version": 1, "id": "x", "lower": "/", "map_uid": os.geteuid(), "uid": os.geteuid(), "gid": os.getegid()}
-    (folder / "spec").write_bytes(spec(**keys, cwd="/"))
-    with open(folder / "log", "wb") as log:
-        command = [folder / "box", "agent", "spec", "agent.sock"]
-        process = subprocess.Popen(command, cwd=folder, env={**os.environ, **OPTIONS}, stderr=log)
-    wait_for(lambda: listens(folder) or process.poll() is not None)
-    yield folder
-    alive = process.poll() is None
-    process.kill()
-    process.wait()
-    assert alive and not complaint(folder / "log"), (folder / "log").read_text(errors="replace")[-4000:]
+    with running_agent(folder):
+        yield folder
 
 
 def test_an_agent_does_its_work(agent: Path, tmp_path: Path) -> None:
