@@ -58,8 +58,8 @@ from gloveport.errors import (
     SandboxNotFoundError,
 )
 from gloveport.machines.estate import estate
-from gloveport.machines.state import lock_held
 
+from ..box.places import alive
 from .conftest import boxes_alive, eventually
 
 
@@ -491,12 +491,13 @@ def test_c22(sandbox, state):
     assert Sandbox.connect(sandbox.id).found == "restarted"
     with Sandbox.pool(1) as pool:
         waiting = eventually_waiting()
-        for pid in boxes_alive(estate().folder(waiting)):
+        killed = boxes_alive(estate().folder(waiting))
+        for pid in killed:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        eventually(lambda: not lock_held(estate().folder(waiting)))
+        eventually(lambda: not any(map(alive, killed)))  # until then its connection looks as it did
         with pool.create("next") as machine:
             assert machine.commands.run("echo here").stdout == "here\n"
 
