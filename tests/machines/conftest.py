@@ -16,6 +16,9 @@ from gloveport.egress.gateway.boxes.commands import Command
 from gloveport.egress.gateway.launching import DaemonClient
 from gloveport.machines.estate import estate
 
+ADMIN = "root" if os.geteuid() == 0 else None
+"""Who may do everything in a machine: one of an ordinary user has a single user, and all of it is that one's."""
+
 
 def boxes_alive(root):
     """Processes of the program of machines that belong to this state directory."""

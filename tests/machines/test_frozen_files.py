@@ -20,7 +20,7 @@ from gloveport.machines.namespace.driver import NamespaceDriver
 from gloveport.machines.registry import Registry
 from gloveport.machines.state import lock_held
 
-from .conftest import eventually
+from .conftest import ADMIN, eventually
 
 TREE = (
     "cd / && find workspace usr/local var/tmp srv 2>/dev/null | sort | while read -r f; do stat -c '%n %F %a' $f; done; "
@@ -323,7 +323,7 @@ def test_many_become_one(sandbox, monkeypatch):
     base, most = len(layers_of(sandbox)), 0
     for number in range(14):
         for _ in range(4):
-            sandbox.commands.run(dice.choice(acts).format(dice.choice(names), number), user="root")
+            sandbox.commands.run(dice.choice(acts).format(dice.choice(names), number), user=ADMIN)
         shown = tree_of(sandbox)
         (twin,) = sandbox.fork()
         with twin:

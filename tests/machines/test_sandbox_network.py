@@ -17,7 +17,7 @@ from gloveport.errors import CapabilityError, ValidationError
 from gloveport.host.machines import base
 from gloveport.machines.estate import estate
 
-from .conftest import eventually
+from .conftest import ADMIN, eventually
 
 GET = """python3 - <<'E'
 import socket
@@ -163,12 +163,10 @@ def test_what_a_secret_leaves_in_the_machine(as_if):
         token, bundle, pem, other = shown.stdout.splitlines()
         assert token.startswith("gloveport-token-")
         assert (bundle, pem, other) == ("/etc/gloveport/ca-bundle.pem", "-----BEGIN CERTIFICATE-----", "x")
-        told = sandbox.commands.run(
-            "stat -c %U:%a /etc /etc/gloveport /etc/gloveport/authority.pem", user="root"
-        ).stdout
+        told = sandbox.commands.run("stat -c %U:%a /etc /etc/gloveport /etc/gloveport/authority.pem", user=ADMIN).stdout
         assert [line.split(":")[1] for line in told.split()] == ["755", "755", "644"]
         everything = sandbox.commands.run(
-            "env; grep -rs the-real-value /etc /workspace /tmp | head -1", user="root"
+            "env; grep -rs the-real-value /etc /workspace /tmp | head -1", user=ADMIN
         ).stdout
         assert "the-real-value" not in everything
         assert (estate().folder(sandbox.id) / "secrets.json").stat().st_mode & 0o777 == 0o600

@@ -182,7 +182,10 @@ def test_memory_over_the_limit_is_said_in_the_result(state):
         try:
             code = "x = bytearray(300 << 20); print(len(x))"
             result = await backend.run(["python3", "-c", code], timeout=60)
-            assert result.exit_code != 0 and "limit of memory" in result.stderr
+            assert result.exit_code != 0
+            assert (
+                "limit of memory" in result.stderr or "MemoryError" in result.stderr
+            )  # by the kernel, or by the program's own limit
             assert (await backend.run(["python3", "-c", "print(1)"])).stdout == "1\n"
         finally:
             await capability.destroy(backend.ref)
