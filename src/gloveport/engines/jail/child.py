@@ -79,9 +79,7 @@ class HelperProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
-        if self._said >= 0:
-            os.close(self._said)
-            self._said = -1
+        self._close_said()
         return status
 
     def poll(self) -> int | None:
@@ -91,6 +89,12 @@ class HelperProcess:
     def forget(self) -> None:
         """In a forked copy of the host, whose child it is not."""
         self._process.returncode = 0
-        if self._said >= 0:
-            os.close(self._said)
-            self._said = -1
+        self._close_said()
+
+    def _close_said(self) -> None:
+        said, self._said = (
+            self._said,
+            -1,
+        )  # the number first: a copy of the process made in between does not close it again
+        if said >= 0:
+            os.close(said)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import secrets
 import socket
-from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +12,9 @@ from ...errors import GloveportError, SandboxError
 from ..channel import Channel, connect
 from ..driver import Capabilities, LimitKinds
 from ..exec import ExecRequest, Follower
-from ..home import boot_id
 from ..images.host import host_image
-from ..images.trees import remove_tree
-from ..locks import transition
 from ..namespace.driver import Supervised, program
+from ..probing import MAY_GIVE_AWAY, found_or_kept, nameless
 from ..spec import BoxSpec, Limits
 from ..wire import Ask, Tag, Tell, encode, fields
 from .network import FOLDER, PORT, SOCKET
@@ -34,27 +29,11 @@ _FILE: Final = "capabilities-gvisor.json"
 _VERSION: Final = 3
 _LIMITS: Final = Limits(memory_mb=256, pids=None, cpus=None, disk_mb=None)
 _PROXY_SECONDS: Final = 5.0
-_OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
 
 
 def probe(driver: GvisorDriver, root: Path) -> Capabilities:
     """As it was found before in this boot by this user with these programs, or found now."""
-    try:
-        key = _key()
-    except (GloveportError, OSError) as error:
-        return Capabilities(driver="gvisor", isolation="none", problem=str(error))
-    try:
-        kept = json.loads((root / _FILE).read_text("utf-8"))
-        if kept["key"] == key:
-            return Capabilities.of(kept["capabilities"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    measured = _measure(driver, root)
-    if measured.isolation != "none":
-        fresh = root / f".{_FILE}-{secrets.token_hex(4)}"
-        fresh.write_text(json.dumps({"key": key, "capabilities": measured.as_dict()}), "utf-8")
-        fresh.replace(root / _FILE)
-    return measured
+    return found_or_kept(root / _FILE, _key, lambda: _measure(driver, root), driver="gvisor")
 
 
 def _key() -> list[Any]:
@@ -62,33 +41,30 @@ def _key() -> list[Any]:
     for path in (program(), Path(find_runsc())):
         info = path.stat()
         marks += [str(path), info.st_size, info.st_mtime_ns]
-    return [_VERSION, boot_id(), os.geteuid(), *marks]
+    return [_VERSION, *marks]
 
 
 def _measure(driver: GvisorDriver, root: Path) -> Capabilities:
-    try:
-        with _folder(driver, root) as folder:
-            spec = BoxSpec(
-                id=folder.name,
-                hostname="probe",
-                image=host_image(root),
-                limits=_LIMITS,
-                env={},
-                root=False,
-                network=True,
-                gateway_argv=("/bin/false",),
-                gateway_socket=str(folder / "nobody"),
-            )
-            driver.start(folder, driver.prepare(folder, spec))
-            return _try(driver, folder)
-    except (GloveportError, OSError) as error:
-        return Capabilities(driver="gvisor", isolation="none", problem=str(error))
+    with nameless(driver, root) as folder:
+        spec = BoxSpec(
+            id=folder.name,
+            hostname="probe",
+            image=host_image(root),
+            limits=_LIMITS,
+            env={},
+            root=False,
+            network=True,
+            gateway_argv=("/bin/false",),
+            gateway_socket=str(folder / "nobody"),
+        )
+        driver.start(folder, driver.prepare(folder, spec))
+        return _try(driver, folder)
 
 
 def _try(driver: GvisorDriver, folder: Path) -> Capabilities:
     if "gvisor" not in _said(folder, "dmesg | head -1", "0").lower():
         raise SandboxError("the machine's kernel is not that of gVisor")
-    owner = _said(folder, f"{_OWNER} && echo may", "0") == "may"
+    owner = _said(folder, f"{MAY_GIVE_AWAY} && echo may", "0") == "may"
     _said(folder, "setsid sleep 1000 >/dev/null 2>&1 & echo $! >/tmp/pid", "0")
     pause = "none"
     with contextlib.suppress(GloveportError, OSError):
@@ -146,18 +122,3 @@ def _said(folder: Path, command: str, user: str) -> str:
         return channel.run(lambda: Follower(limit=4096).run(request)).stdout.strip()
     finally:
         channel.drop()
-
-
-@contextlib.contextmanager
-def _folder(driver: GvisorDriver, root: Path) -> Generator[Path]:
-    """Of a machine that nobody knows, and of which nothing is left."""
-    id = f"probe-{secrets.token_hex(8)}"  # noqa: A001
-    folder = root / "boxes" / id
-    with transition(root, id):
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            driver.kill(folder, "probe")
-            driver.release(folder)
-            remove_tree(folder)

@@ -6,9 +6,8 @@ import contextlib
 import dataclasses
 import json
 import os
-import secrets
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -16,10 +15,8 @@ from ...errors import GloveportError
 from ..channel import Channel
 from ..driver import Capabilities, LimitKinds
 from ..exec import ExecRequest, Follower
-from ..home import boot_id
 from ..images.host import host_image
-from ..images.trees import remove_tree
-from ..locks import transition
+from ..probing import MAY_GIVE_AWAY, found_or_kept, nameless
 from ..result import CommandResult
 from ..spec import BoxSpec, Limits
 
@@ -35,64 +32,27 @@ _HUNGRY: Final = "head -c 100000000 /dev/zero | tail | wc -c"
 """`tail` keeps a line that does not end."""
 _MANY: Final = "i=0; while [ $i -lt 60 ]; do sleep 1 & i=$((i+1)); done; echo all"
 _LARGE: Final = "head -c 100000000 /dev/zero > /tmp/large; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done; echo all"
-_OWNER: Final = "touch /tmp/probe && chown 5:5 /tmp/probe && test $(stat -c %u /tmp/probe) = 5"
-
-
 _GATEWAY_SECONDS: Final = 2.0
 
 
 def probe(driver: NamespaceDriver, root: Path) -> Capabilities:
     """As it was found before in this boot by this user with this program, or found now."""
-    try:
-        key = _key()
-        kept = json.loads((root / _FILE).read_text("utf-8"))
-        if kept["key"] == key:
-            found: dict[str, Any] = kept["capabilities"]
-            found["limits"] = LimitKinds(**found["limits"])
-            return Capabilities(**found)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    except GloveportError as error:
-        return Capabilities(driver="namespace", isolation="none", problem=str(error))
-    measured = _measure(driver, root)
-    if measured.isolation != "none":  # what is missing now may be there soon: that is looked for again
-        fresh = root / f".{_FILE}-{secrets.token_hex(4)}"
-        fresh.write_text(json.dumps({"key": _key(), "capabilities": measured.as_dict()}), "utf-8")
-        fresh.replace(root / _FILE)
-    return measured
+    return found_or_kept(root / _FILE, _key, lambda: _measure(driver, root), driver="namespace")
 
 
 def _key() -> list[Any]:
     from .driver import program
 
     info = program().stat()
-    return [_VERSION, boot_id(), os.geteuid(), info.st_size, info.st_mtime_ns]
+    return [_VERSION, info.st_size, info.st_mtime_ns]
 
 
 def _measure(driver: NamespaceDriver, root: Path) -> Capabilities:
-    try:
-        with _folder(driver, root) as folder:
-            found = _try(driver, folder, root)
-    except (GloveportError, OSError) as error:
-        return Capabilities(driver="namespace", isolation="none", problem=str(error))
-    with contextlib.suppress(GloveportError, OSError), _folder(driver, root) as folder:
+    with nameless(driver, root) as folder:
+        found = _try(driver, folder, root)
+    with contextlib.suppress(GloveportError, OSError), nameless(driver, root) as folder:
         return dataclasses.replace(found, net="rules" if _brings_sockets(driver, folder, root) else "none")
     return found
-
-
-@contextlib.contextmanager
-def _folder(driver: NamespaceDriver, root: Path) -> Generator[Path]:
-    """Of a machine that nobody knows, and of which nothing is left."""
-    id = f"probe-{secrets.token_hex(8)}"  # noqa: A001
-    folder = root / "boxes" / id
-    with transition(root, id):
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            driver.kill(folder, "probe")
-            driver.release(folder)
-            remove_tree(folder)
 
 
 def _brings_sockets(driver: NamespaceDriver, folder: Path, root: Path) -> bool:
@@ -172,7 +132,7 @@ def _try(driver: NamespaceDriver, folder: Path, root: Path) -> Capabilities:
         run("true")
         can = driver.groups.can
         # First: afterwards the disk is full.
-        root_user = run(_OWNER, "0").ok if spec.privileged else False
+        root_user = run(MAY_GIVE_AWAY, "0").ok if spec.privileged else False
         limits = LimitKinds(
             memory="none" if run(_HUNGRY).stdout.strip() == "100000000" else "total" if "memory" in can else "polled",
             pids="hard",
