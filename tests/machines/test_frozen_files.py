@@ -47,7 +47,7 @@ def upper_of(sandbox):
 
 
 def tree_of(sandbox):
-    return sandbox.commands.run(TREE, user="root").stdout
+    return sandbox.commands.run(TREE, user=ADMIN).stdout
 
 
 def disk():

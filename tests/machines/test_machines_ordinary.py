@@ -32,7 +32,7 @@ def check_contract(told, *, kinds: int):
 
 def test_on_namespaces(home):
     """The contract of Pydantic AI's workspaces (asyncio and trio, commands as the machine's user and as its root), and users' cases."""
-    tests = ("test_workspace_backend.py", "test_field_cases_machines.py", "test_commands.py")
+    tests = ("test_workspace_backend.py", "test_field_cases_machines.py", "test_commands.py", "test_templates.py")
     check_contract(run_tests_as_ordinary(home, *(f"tests/machines/{name}" for name in tests)), kinds=4)
 
 

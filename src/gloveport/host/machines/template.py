@@ -236,11 +236,14 @@ class _Build:
                 case CopyStep():
                     self._layer(number, ("copy", step.path, _digest(step)), functools.partial(_copy, step, self._user))
                 case RunStep():
-                    self._layer(number, ("run", step.command), functools.partial(self._run, number, step))
+                    self._layer(number, ("run", step.command), functools.partial(self._run, number, step), self._user)
         self._image.made = 0.0
         return self._found.images.put(self._image)
 
-    def _layer(self, number: int, what: tuple[str, ...], act: Callable[[Commands, Files], object]) -> None:
+    def _layer(
+        self, number: int, what: tuple[str, ...], act: Callable[[Commands, Files], object], user: str = "root"
+    ) -> None:
+        """`user`: whose the machine is in which it is made: one of an ordinary user of the host knows no other."""
         image = self._image
         about = [
             what,
@@ -258,10 +261,12 @@ class _Build:
         layers = self._found.layers
         if f"{name}-{layers.owners.key}" in layers:
             self._say("as before\n")
-        layer = layers.made_once(name, lambda staging: self._made(staging, act), why=f"{image.name}, step {number}")
+        layer = layers.made_once(
+            name, lambda staging: self._made(staging, act, user), why=f"{image.name}, step {number}"
+        )
         self._image.layers = [layer, *image.layers]
 
-    def _made(self, staging: Staging, act: Callable[[Commands, Files], object]) -> None:
+    def _made(self, staging: Staging, act: Callable[[Commands, Files], object], user: str) -> None:
         """Act in a machine, and take what it has written."""
         image, layers = self._image, self._found.layers
         root = Root(
@@ -272,7 +277,7 @@ class _Build:
             env=image.env,
             workdir=image.workdir if image.workdir == self._base.get("workdir") else "/",
         )
-        options = {**self._draft.record.options, "image": image_options(self._found.root, root)}
+        options = {**self._draft.record.options, "image": image_options(self._found.root, root), "user": user}
         box = self._draft.create(options=options)
         try:
             act(Commands(box), Files(box))
