@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
@@ -44,10 +47,33 @@ def collected(monkeypatch):
     """Providers of this test alone: those of a process can be set once only."""
     collected = Collected()
     monkeypatch.setattr(trace, "get_tracer", collected.tracers.get_tracer)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: collected.tracers)
     monkeypatch.setattr(metrics, "get_meter", collected.meters.get_meter)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: collected.meters)
     monkeypatch.setattr(telemetry, "_looked", False)
     monkeypatch.setattr(telemetry, "_reporter", None)
     return collected
+
+
+LATER = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from gloveport import AgentSandbox
+with AgentSandbox({}, isolation="inline") as session:
+    session.run("return 1")
+    exporter = InMemorySpanExporter()
+    trace.set_tracer_provider(TracerProvider())
+    trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(exporter))
+    session.run("return 1")
+    print([span.name for span in exporter.get_finished_spans()])
+"""
+
+
+def test_a_provider_that_is_set_after_the_first_run_is_heard():
+    done = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True, check=True)
+    assert done.stdout == "['gloveport.run']\n"
 
 
 def name_of(span):

@@ -285,6 +285,8 @@ def agree(toolbox, bare, source):
 @example("}); evil(); (async()=>{")
 @example("}, async () => {")
 @example("`${`}`}`")
+@example("{let \u2028return }")
+@example("let in a")
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_compiler_accepts_what_the_guest_accepts(toolbox, bare, source):
     agree(toolbox, bare, source)

@@ -31,6 +31,10 @@ _ANNOTATION: Final = re.compile(
 _PARAMETER: Final = re.compile(r"\(\s*[\w$]+\??\s*:")
 
 
+_LET_AS_NAME: Final = re.compile(r"\blet\b(?![ \t]+(?!(?:in|instanceof|of)\b)[\w$\[{]|['\"])")
+"""Where no declaration follows on the line: a name in sloppy functions, and an error for the compiler. (Quotes: of a text, "let's".)"""
+
+
 _DECLARES: Final = re.compile(r"\b(?:let|const|var|function|class)\b")
 
 
@@ -55,6 +59,8 @@ def is_plain(source: str) -> bool:
     if opening >= 0 and _CLOSING_ANGLE.search(source, opening):
         return False
     if ":" in source and (_ANNOTATION.search(source) or _PARAMETER.search(source)):
+        return False
+    if "let" in source and _LET_AS_NAME.search(source):
         return False
     return "\\u" not in source or not _ESCAPED_NAME.search(source)
 

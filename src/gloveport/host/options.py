@@ -39,6 +39,8 @@ Tools = (
 Clock = dt.datetime | float | Literal["frozen"] | None
 
 _DEFAULTS: Final = Limits()
+_TYPE_CHECKS, _ENGINE_NAMES = get_args(TypeCheck), get_args(EngineName)
+_SANDBOX_MODES, _ISOLATIONS = get_args(SandboxMode), get_args(Isolation)
 
 
 class SessionOptions(TypedDict, total=False):
@@ -168,7 +170,7 @@ def build_options(
         max_host_calls=more.get("max_host_calls"),
         max_inflight=inflight - 1 if type(inflight) is int else inflight,
     )
-    typecheck: TypeCheck = _choice("typecheck", more.get("typecheck", "off"), get_args(TypeCheck))
+    typecheck: TypeCheck = _choice("typecheck", more.get("typecheck", "off"), _TYPE_CHECKS)
     if typecheck != "off":
         require_checker()
     redact = more.get("redact_host_errors", True)
@@ -183,7 +185,7 @@ def build_options(
         tools=tuple(sorted(spec.name for spec in specs.values())),
         redact=redact,
         bootstrap=more.get("bootstrap", config.bootstrap),
-        engine=_choice("engine", more.get("engine", "wasm"), get_args(EngineName)),
+        engine=_choice("engine", more.get("engine", "wasm"), _ENGINE_NAMES),
         catalog=None if catalog is None else catalog.catalog.identity,
         judged=policy is not None,
     )
@@ -200,7 +202,7 @@ def build_options(
             validate=validate,
         ),
         _engine(more, limits),
-        toolbox(_choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode))),
+        toolbox(_choice("sandbox", more.get("sandbox", "require"), _SANDBOX_MODES)),
         bool(more.get("sequential", False)),
         more.get("on_console", config.on_console),
         catalog,
@@ -212,8 +214,8 @@ def build_options(
 
 
 def _engine(more: SessionOptions, limits: Limits) -> WasmEngine | V8Engine:
-    isolation = _choice("isolation", more.get("isolation", "process"), get_args(Isolation))
-    sandbox = _choice("sandbox", more.get("sandbox", "require"), get_args(SandboxMode))
+    isolation = _choice("isolation", more.get("isolation", "process"), _ISOLATIONS)
+    sandbox = _choice("sandbox", more.get("sandbox", "require"), _SANDBOX_MODES)
     if more.get("engine", "wasm") == "v8":
         if isolation != "process":
             raise ValueError(

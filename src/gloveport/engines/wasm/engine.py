@@ -48,16 +48,15 @@ class WasmEngine:
         return await asyncio.to_thread(self.open)
 
     def _inline(self) -> Link:
-        from .guest import Guest
         from .watchdog import watchdog
 
-        dog = watchdog()
-        return InlineLink(Guest(_module(), memory_limit=self.max_memory), dog.arm, dog.disarm)
+        dog, spares = watchdog(), _spares()
+        return InlineLink(spares.take(self.max_memory), dog.arm, dog.disarm, spares.give_back)
 
 
 _lock = threading.Lock()
 _pools: dict[str, Any] = {}
-_modules: list[Any] = []
+_inline: list[Any] = []
 
 
 def worker_pool(sandbox: SandboxMode) -> Any:
@@ -71,16 +70,20 @@ def worker_pool(sandbox: SandboxMode) -> Any:
         return pool
 
 
-def _module() -> Any:
+def _spares() -> Any:
+    """Of this process, with its compiled module."""
+    if _inline:
+        return _inline[0]
     from .module import GuestModule
+    from .spares import Spares
 
     with _lock:
-        if not _modules:
-            _modules.append(GuestModule.load())
+        if not _inline:
+            _inline.append(Spares(GuestModule.load()))
             atexit.register(
-                _modules.clear
+                _inline.clear
             )  # wasmtime cannot free it once the interpreter has taken its module apart (seen with 50.0.1)
-        return _modules[0]
+        return _inline[0]
 
 
 def _after_fork() -> None:

@@ -53,19 +53,23 @@ class Guest:
     different threads at once (the interpreter lock is released while one computes); one guest by one thread at a time,
     except for `interrupt`, which any thread may call.
 
+    `instance`: one in its first state, instead of a new one.
+
     After `INTERRUPTED` or `TRAP` the heap is unusable until `load` or `reset`.
 
     Raises `EngineUnavailableError` when wasmtime cannot make the instance, `ValueError` for a limit below the base image.
     """
 
-    def __init__(self, module: GuestModule, *, memory_limit: int) -> None:
+    def __init__(self, module: GuestModule, *, memory_limit: int, instance: Instance | None = None) -> None:
         self._module = module
         self._limit = memory_limit
         self._usable = True
         self._closed = False
         self._lock = threading.Lock()  # `interrupt` and `close` against whoever touches the memory
         self._check_limit(memory_limit, module.base_size)
-        self._instance = Instance(module, memory_limit)
+        if instance is not None:
+            instance.set_limit(memory_limit)
+        self._instance = instance or Instance(module, memory_limit)
 
     # ── requests ──
 
@@ -235,6 +239,17 @@ class Guest:
             if not self._closed:
                 self._closed = True
                 self._instance.close()
+
+    def release(self) -> Instance | None:
+        """Close this, but not what it is made of: for another one. `None`: it is closed already, or spoilt, and closed now."""
+        with self._lock:
+            if self._closed:
+                return None
+            self._closed = True
+            if not self._usable:
+                self._instance.close()
+                return None
+            return self._instance
 
     def _layout(self) -> images_.Layout:
         module = self._module

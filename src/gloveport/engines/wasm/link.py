@@ -321,7 +321,6 @@ class InlineGuest(Protocol):
     def dump(self, reference: bytes | None = None, /) -> bytes: ...
     def load(self, images: Any, /) -> None: ...
     def interrupt(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class InlineLink:
@@ -332,9 +331,14 @@ class InlineLink:
     """
 
     def __init__(
-        self, guest: InlineGuest, watch: Callable[[InlineGuest, float], Any], unwatch: Callable[[Any], None]
+        self,
+        guest: InlineGuest,
+        watch: Callable[[InlineGuest, float], Any],
+        unwatch: Callable[[Any], None],
+        give_back: Callable[[Any], None],
     ) -> None:
         self._guest = guest
+        self._give_back = give_back
         self._watch = watch
         self._unwatch = unwatch
         self.closed = False
@@ -364,7 +368,7 @@ class InlineLink:
         """Drop the guest."""
         if not self.closed:
             self.closed = True
-            self._guest.close()
+            self._give_back(self._guest)
 
     def abort(self) -> None:
         """Stop the guest; the request under way ends as interrupted."""

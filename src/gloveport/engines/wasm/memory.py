@@ -40,6 +40,7 @@ _wasmtime: Any = getattr(_bindings, "dll")  # noqa: B009  (not declared as expor
 _call = _function(_wasmtime, "wasmtime_func_call_unchecked", c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p)
 _data = _function(_wasmtime, "wasmtime_memory_data", c_void_p, c_void_p, c_void_p)
 _size = _function(_wasmtime, "wasmtime_memory_data_size", c_size_t, c_void_p, c_void_p)
+_set_global = _function(_wasmtime, "wasmtime_global_set", c_void_p, c_void_p, c_void_p, c_void_p)
 _error_delete = _function(_wasmtime, "wasmtime_error_delete", None, c_void_p)
 _trap_delete = _function(_wasmtime, "wasm_trap_delete", None, c_void_p)
 _set_async_stack = _function(_wasmtime, "wasmtime_config_async_stack_size_set", None, c_void_p, c_size_t)
@@ -48,6 +49,7 @@ _memcmp = _function(_libc, "memcmp", c_int, c_void_p, c_void_p, c_size_t)
 _madvise = _function(_libc, "madvise", c_int, c_void_p, c_size_t, c_int)
 _mmap = _function(_libc, "mmap", c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, c_long)
 _MADV_DONTNEED: Final = 4
+_MADV_POPULATE_WRITE: Final = 23
 _MAP_FIXED: Final = 0x10
 _ZERO: Final = bytes(_CHUNK)
 _ZERO_ADDRESS: Final = ctypes.cast(c_char_p(_ZERO), c_void_p).value or 0
@@ -190,7 +192,15 @@ class Instance:
         """
         if _madvise(self.address, self.size(), _MADV_DONTNEED):
             raise EngineUnavailableError(f"madvise failed: errno {ctypes.get_errno()}")
-        self._pointer.set_value(self._store, module.stack_pointer)
+        value: Any = _bindings.wasmtime_val_t(kind=0)  # an i32; `Global.set_value` takes fifty times as long
+        value.of.i32 = module.stack_pointer
+        pointer: Any = self._pointer._global  # pyright: ignore[reportPrivateUsage]
+        if _set_global(self._context, ctypes.addressof(pointer), ctypes.addressof(value)):
+            raise EngineUnavailableError("the guest's stack pointer cannot be set")
+
+    def populate(self, offset: int, length: int) -> None:
+        """Have these pages at hand: one call instead of a fault for each (from Linux 5.14 on; before it does nothing)."""
+        _madvise(self.address + offset, length, _MADV_POPULATE_WRITE)
 
     def check_reset(self, module: GuestModule) -> None:
         """That `reset` does what it says with this wasmtime and this kernel; without, sessions would mix."""
