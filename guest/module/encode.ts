@@ -13,6 +13,7 @@ import {
   setPrototypeOf,
   slice,
   stringify,
+  values,
 } from "./originals.ts";
 
 const MAX_DEPTH = 200;
@@ -20,6 +21,7 @@ const EXACT = 2 ** 53;
 const COUNTED = 16;
 const MOST_BEYOND = 4 << 20;
 const MAX_NODES = 1_000_000;
+const PART = 64 << 10;
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 const test = IDENTIFIER.test.bind(IDENTIFIER);
 
@@ -75,6 +77,8 @@ function otherObject(value: Any): string {
 export class Encoder {
   /** Bytes that the JSON has at least; a character of UTF-16 is one or more. */
   #least = 0;
+  /** Bytes of the parts that went before. */
+  #sent = 0;
   #nodes = 0;
   #exact = true;
   #path: Step[] = unpolluted();
@@ -82,16 +86,46 @@ export class Encoder {
 
   constructor(private readonly limit: number) {}
 
-  /** The JSON of a value. Throws `NotJson`, `TooLarge`, and what the value's own getters throw. */
-  encode(value: Any): string {
-    this.#check(value, 0);
-    // A getter may give something else now. That is still the code's own result, and it is still JSON.
-    let json = this.#exact ? stringify(value === undefined ? null : value) : stringify(value, withPoints);
-    if (typeof json !== "string") throw new NotJson("the result is not JSON: $ is changed by a toJSON");
-    if (indexOf(json, "\\ud") >= 0) json = withoutLoneSurrogates(json);
-    const size = byteLength(json);
+  /**
+   * The JSON of a value. Throws `NotJson`, `TooLarge`, and what the value's own getters throw.
+   *
+   * With `send`, a long array is given to it in parts as they are checked, each the JSON of an array: the host reads one while the
+   * next is written. What is returned is the last part then.
+   */
+  encode(value: Any, send?: (part: string) => void): string {
+    const parted = send !== undefined && isArray(value);
+    const json = parted ? this.#parts(value, send) : (this.#check(value, 0), this.#write(value === undefined ? null : value));
+    const size = this.#sent + byteLength(json);
     if (size > this.limit) throw new TooLarge(this.limit, size);
     return json;
+  }
+
+  /** A getter may give something else than when it was checked. That is still the code's own result, and it is still JSON. */
+  #write(value: Any): string {
+    let json = this.#exact ? stringify(value) : stringify(value, withPoints);
+    if (typeof json !== "string") throw new NotJson("the result is not JSON: $ is changed by a toJSON");
+    if (indexOf(json, "\\ud") >= 0) json = withoutLoneSurrogates(json);
+    return json;
+  }
+
+  #parts(list: Any[], send: (part: string) => void): string {
+    this.#nodes = 1;
+    this.#open[0] = list;
+    this.#begin(list, 0);
+    let part = unpolluted(), due = this.#least + PART;
+    for (let i = 0; i < list.length; i++) {
+      const value = list[i];
+      this.#path[0] = i;
+      this.#check(value, 1);
+      part[part.length] = value;
+      if (this.#least < due || i === list.length - 1) continue;
+      due = this.#least + PART;
+      const json = this.#write(part);
+      this.#sent += byteLength(json) - 1; // a comma for two brackets
+      if (this.#sent < this.limit) send(json);
+      part = unpolluted();
+    }
+    return this.#write(part);
   }
 
   /** What is too large is counted on for a while: its size helps whoever has to make it smaller. */
@@ -140,15 +174,27 @@ export class Encoder {
     else this.#object(value, depth);
   }
 
-  #array(value: Any[], depth: number): void {
-    const { length } = value;
+  #begin(list: Any[], depth: number): void {
+    const { length } = list;
     if (length > MAX_NODES) throw new TooLarge(this.limit, null);
-    if (typeof (value as Any).toJSON === "function") this.#refuse("an array with toJSON; call it", depth);
+    if (typeof (list as Any).toJSON === "function") this.#refuse("an array with toJSON; call it", depth);
     this.#count(length > 1 ? length + 1 : 2);
-    for (let i = 0; i < length; i++) {
-      this.#path[depth] = i;
-      this.#check(value[i], depth + 1);
+  }
+
+  #array(list: Any[], depth: number): void {
+    this.#begin(list, depth);
+    for (let i = 0; i < list.length; i++) {
+      const inner = list[i], size = leaf(inner);
+      if (size < 0) {
+        this.#path[depth] = i;
+        this.#check(inner, depth + 1);
+      } else this.#leaf(size);
     }
+  }
+
+  #leaf(size: number): void {
+    if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit, null);
+    this.#count(size);
   }
 
   #object(value: Any, depth: number): void {
@@ -160,16 +206,32 @@ export class Encoder {
     }
     if (!plain) this.#refuse(otherObject(value), depth);
     if (typeof value.toJSON === "function") this.#refuse("an object with toJSON; call it", depth);
-    const names = keys(value);
+    const names = keys(value), inners = values(value);
     this.#count(2);
     for (let i = 0; i < names.length; i++) {
-      const name = names[i], inner = value[name];
+      const name = names[i], inner = inners[i];
       if (inner === undefined) continue;
-      this.#text(name);
-      this.#count(1);
-      this.#path[depth] = name;
-      this.#check(inner, depth + 1);
+      const size = leaf(inner);
+      this.#count(name.length + 3);
+      if (size < 0) {
+        this.#path[depth] = name;
+        this.#check(inner, depth + 1);
+      } else this.#leaf(size);
     }
+  }
+}
+
+/** Bytes that a plain value has at least; -1: it has to be looked at. */
+function leaf(value: Any): number {
+  switch (typeof value) {
+    case "string":
+      return value.length + 2;
+    case "number":
+      return value < EXACT && value > -EXACT ? 1 : -1;
+    case "boolean":
+      return 4;
+    default:
+      return -1;
   }
 }
 

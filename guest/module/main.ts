@@ -20,7 +20,7 @@ import { furnish } from "./world.ts";
 declare const REACT: [string, string[]];
 
 const RUN = 0x52, ANSWER = 0x41, CLOSE = 0x5a;
-const READY = 0x72, CALL = 0x63, DONE = 0x64;
+const READY = 0x72, CALL = 0x63, PART = 0x70, DONE = 0x64;
 
 // deno-lint-ignore no-explicit-any
 type Any = any;
@@ -165,6 +165,15 @@ function entry(namespace: Any): Any {
   throw new Fault("no_export", "the module exports no function to call: export a default function, or one named run");
 }
 
+let parts = 0;
+
+function part(json: string): void {
+  parts += 1;
+  writer.begin(PART);
+  writer.text(json);
+  writer.send();
+}
+
 async function value(run: Run): Promise<string> {
   const [source, offset] = wrapped(run);
   const module = await link(source, `module-${run.number}.ts`, offset);
@@ -172,7 +181,7 @@ async function value(run: Run): Promise<string> {
   const { inputs } = run;
   const args = run.kind === "script" ? [inputs ?? {}] : inputs ? [inputs] : [];
   const given = await call(entry(module.namespace), undefined, args);
-  return new Encoder(run.limit).encode(given);
+  return new Encoder(run.limit).encode(given, part);
 }
 
 function failure(error: Any): string {
@@ -194,6 +203,7 @@ async function perform(run: Run, rehearsal = false): Promise<void> {
   offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
   allow(run.resolve, run.packages);
   let head = `{"ok":true`, json = "";
+  parts = 0;
   try {
     json = await new Later<string>((done, failed) => {
       then(value(run), done, failed);
@@ -206,7 +216,7 @@ async function perform(run: Run, rehearsal = false): Promise<void> {
   await new Later((resolve) => void setImmediate(resolve)); // rejections that nobody handles are told after the microtasks
   endOutput();
   writer.begin(DONE);
-  writer.text(`${head},"open":${waiting}}`);
+  writer.text(`${head},"open":${waiting},"parts":${parts}}`);
   writer.text(json); // apart: the host need not look for its end
   if (rehearsal) return;
   writer.send();

@@ -11,7 +11,7 @@ function plainly(method: Any): Any {
 }
 
 export const { isArray } = Array;
-export const { keys, prototype: objectPrototype, defineProperty, freeze, setPrototypeOf } = Object;
+export const { keys, values, prototype: objectPrototype, defineProperty, freeze, setPrototypeOf } = Object;
 export const { getPrototypeOf, ownKeys } = Reflect;
 export const call: (f: Any, self: Any, args: Any[]) => Any = apply;
 export const { stringify, parse } = JSON;

@@ -154,11 +154,29 @@ def test_harmless_attempts_change_nothing(module):
     assert os.getcwd() != "/workspace"
 
 
+def framed(kind, *texts):
+    """A frame; each text has its length before it."""
+    body = bytes([kind]) + b"".join(len(text).to_bytes(4, "little") + text for text in map(str.encode, texts))
+    return [*len(body).to_bytes(4, "little"), *body]
+
+
+def done(parts, value):
+    return framed(0x64, f'{{"ok":true,"open":0,"parts":{parts}}}', value)
+
+
+PART = 0x70
+ITEMS = framed(PART, str(["x" * 997] * 20).replace("'", '"'))  # 20 KB
 FORGED = {
     "a frame of ours": "[5, 0, 0, 0, 0x64, 1, 0, 0, 0]",
     "a huge frame": "[255, 255, 255, 127, 0x64]",
     "no frame": "Array.from({ length: 100 }, () => 0x41)",
-    "a value that is cut off": '[29, 0, 0, 0, 0x64, 20, 0, 0, 0, ...new TextEncoder().encode(\'{"ok":true,"open":0}\'), 9, 0, 0, 0]',
+    "a value that is cut off": str([37, 0, 0, 0, *done(0, "[1,2]")[4:-4]]),
+    "a part that is no array": str(framed(PART, f'"{"x" * 20_000}"')),
+    "a part that is too small": str(framed(PART, "[1]")),
+    "parts over the limit": str(ITEMS * 3),
+    "parts that did not come": str(done(1, "[1]")),
+    "more parts than there are": str(ITEMS + done(0, "[1]")),
+    "parts of no array": str(ITEMS + done(1, "1")),
     "an unknown kind": "[1, 0, 0, 0, 0x7a]",
     "a call of no tool": '[0x1e, 0, 0, 0, 0x63, 25, 0, 0, 0, ...new TextEncoder().encode(\'{"id":1,"name":"x","args":[]}\')]',
 }
@@ -177,9 +195,7 @@ def test_forged_frames_only_end_their_worker(fresh, name):
 
 def test_a_forged_value_is_only_a_value(fresh):
     """A worker that was taken over decides what it answers, within the limits of answers."""
-    body = b'{"ok":true,"open":0}', b'"mine"'
-    frame = b"\x64" + b"".join(len(part).to_bytes(4, "little") + part for part in body)
-    bytes_ = [*len(frame).to_bytes(4, "little"), *frame]
+    bytes_ = done(0, '"mine"')
     source = f"Deno[Deno.internal].core.writeSync(1, new Uint8Array({bytes_})); for (;;);"
     assert fresh(source).value == "mine"
 

@@ -108,6 +108,47 @@ def test_a_larger_limit_is_kept(module):
     assert value[-1] == {"i": 19_999, "s": "some text"}
 
 
+PARTS = {
+    "rows": "Array.from({ length: 5000 }, (_, i) => ({ i, s: 'ä'.repeat(i % 40), deep: [[i], { x: null }] }))",
+    "holes and halves": """
+        const a: any[] = Array.from({ length: 40_000 }, (_, i) => i % 3 ? `\\ud800${i}` : undefined);
+        a.length += 2;
+        export default () => a""",
+    "large numbers": "Array.from({ length: 30_000 }, (_, i) => i % 7 ? i / 7 : 2 ** 60 + i * 1024)",
+    "long texts": "Array.from({ length: 9 }, (_, i) => String(i).repeat(70_000))",
+    "small numbers": "Array.from({ length: 300_000 }, (_, i) => i)",
+    "an array in an array": "[Array.from({ length: 60_000 }, (_, i) => i)]",
+    "getters": "Array.from({ length: 9000 }, (_, i) => ({ get x() { return 'value ' + i } }))",
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_long_array_comes_whole(module, name):
+    """In parts, as one array: the control is an object around it, which comes in one piece."""
+    source = PARTS[name]
+    wrapped = source.replace("=> a", "=> ({ a })") if "export" in source else f"({{ a: {source} }})"
+    whole, control = (module(text, max_output_bytes=2_000_000) for text in (source, wrapped))
+    assert whole.ok and len(whole.value) > 0
+    assert (whole.value, whole.output_bytes + len('{"a":}')) == (control.value["a"], control.output_bytes)
+
+
+@pytest.mark.parametrize("count", [2, 3, 9_000, 30_000])
+def test_the_limit_of_a_long_array_is_exact(module, count):
+    source = f"new Array({count}).fill('0123456789')"
+    size = 13 * count + 1
+    exact = module(source, max_output_bytes=size)
+    assert (len(exact.value), exact.output_bytes) == (count, size)
+    refused = module.fails(source, max_output_bytes=size - 1)
+    assert refused.error_type == "ResultTooLarge" and f"has {size} bytes" in refused.error
+
+
+def test_what_is_wrong_late_in_a_long_array_is_told(module):
+    rows = "Array.from({ length: 20_000 }, (_, i) => ({ name: `row ${i}`, at: i === 19_000 ? new Date(0) : i }))"
+    result = module.fails(rows, max_output_bytes=2_000_000)
+    assert result.error_type == "NotJson" and "$[19000].at is a Date" in result.error
+    assert module(rows.replace("new Date(0)", "0"), max_output_bytes=2_000_000).value[19_000]["at"] == 0
+
+
 JSON_DATA = st.recursive(
     st.none()
     | st.booleans()

@@ -57,7 +57,7 @@ _MAX_TOKENS: Final = 4 * MAX_VALUES
 """Commas and brackets of one crossing: a BigInt is a tagged object with two commas and one bracket."""
 _MAX_NUMERIC: Final = 32_768
 _MAX_SAME_HASH: Final = 64
-_LARGE: Final = 1 << 17
+_LARGE: Final = 1 << 15
 """Bytes from which it is worth while to keep the collector away."""
 _NOTHING: Final = contextlib.nullcontext()
 _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -307,9 +307,9 @@ def _is_shallow(data: bytes) -> bool:
             b'\\"', b""
         )  # quotation marks that end no text; pairs first, from the left
     bare = data.translate(None, _NOT_STRUCTURE)
-    bare = bare.replace(b'""', b"")  # texts without brackets. If any mark is left, some text has brackets
-    if b'"' in bare:
+    if 2 * bare.count(b'""') != bare.count(b'"'):  # the first text with brackets in it has a mark that stands alone
         return False
+    bare = bare.translate(None, b'"')
     for _ in range(_LEVELS // 2):  # a round takes two levels at most
         bare = bare.replace(b"[]", b"").replace(b"{}", b"")
         if not bare:

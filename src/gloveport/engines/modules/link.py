@@ -12,7 +12,21 @@ from ...errors import ProtocolViolation
 from ...wire.frames import FrameDecoder, encode_frame
 from ..deno.worker import DenoWorker
 
-__all__ = ("ANSWER", "CALL", "CLOSE", "DONE", "LINE", "RUN", "TAIL", "Call", "Done", "ModuleLink", "Run", "Thrown")
+__all__ = (
+    "ANSWER",
+    "CALL",
+    "CLOSE",
+    "DONE",
+    "LINE",
+    "PART",
+    "RUN",
+    "TAIL",
+    "Call",
+    "Done",
+    "ModuleLink",
+    "Run",
+    "Thrown",
+)
 
 RUN: Final = 0x52
 ANSWER: Final = 0x41
@@ -20,6 +34,7 @@ CLOSE: Final = 0x5A
 LINE: Final = 0x6F
 TAIL: Final = 0x74
 CALL: Final = 0x63
+PART: Final = 0x70
 DONE: Final = 0x64
 
 _CHUNK: Final = 1 << 17
@@ -61,6 +76,9 @@ class Done(msgspec.Struct):
     ok: bool
     open: int
     """Calls of tools that were not answered."""
+    parts: int
+    """How many of the value came before, each in a frame of its own; what follows is the last one then. All are arrays, of which the value
+    consists. Without a value they mean nothing."""
     error: Thrown | None = None
 
 

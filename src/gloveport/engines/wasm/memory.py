@@ -91,6 +91,7 @@ class Instance:
         "_context",
         "_functions",
         "_keep",
+        "_limit",
         "_memory",
         "_memory_at",
         "_pointer",
@@ -102,8 +103,9 @@ class Instance:
 
     def __init__(self, module: GuestModule, limit: int | None) -> None:
         self._store = wasmtime.Store(module.engine)
+        self._limit: int | None = None
         if limit is not None:
-            self._store.set_limits(memory_size=limit)
+            self.set_limit(limit)
         try:
             instance = wasmtime.Instance(self._store, module.module, [])
         except (wasmtime.WasmtimeError, wasmtime.Trap) as error:
@@ -183,7 +185,9 @@ class Instance:
         return True
 
     def set_limit(self, limit: int) -> None:
-        self._store.set_limits(memory_size=limit)
+        if limit != self._limit:
+            self._store.set_limits(memory_size=limit)
+            self._limit = limit
 
     def reset(self, module: GuestModule) -> None:
         """The base image again, in place: private pages of the mapping are dropped, which shows the module's own again.

@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, cast
 
 import anyio
 import anyio.to_thread
@@ -14,7 +15,7 @@ import msgspec
 
 from ...core.outcome import Output
 from ...engines.deno.worker import DenoWorker
-from ...engines.modules.link import CALL, DONE, LINE, RUN, TAIL, Call, Done, ModuleLink, Run
+from ...engines.modules.link import CALL, DONE, LINE, PART, RUN, TAIL, Call, Done, ModuleLink, Run
 from ...engines.modules.profile import Profile
 from ...engines.toolbox.compiled import CompiledModule
 from ...errors import ProtocolViolation
@@ -30,6 +31,8 @@ __all__ = ("ModuleRun", "Request")
 
 _LARGE: Final = 1 << 19
 """Bytes of a value that are decoded in a thread: less takes a few milliseconds at most."""
+_LEAST_PART: Final = 1 << 14
+"""Bytes of a part of a value at least: ours send more than 64 KiB, and each costs an object here."""
 _MOST_LINES: Final = 4
 """How often the bytes that a worker of ours prints at most may come before it is one of ours no more."""
 _LEAST_ARGUMENTS: Final = 1 << 20
@@ -80,6 +83,8 @@ class ModuleRun:
         self._session_id = session_id
         self._output = Output(request.limit)
         self._value = b""
+        self._parts: list[list[Any]] = []
+        self._part_bytes = 0
         self._printed = 0
         self._events = 0
 
@@ -157,6 +162,9 @@ class ModuleRun:
             if kind == DONE:
                 self._link.idle()
                 return self._done(body)
+            if kind == PART:
+                await self._part(body)
+                continue
             if kind == CALL and calls is not None:
                 await calls.begin(self._decoded(_call, body[4:]))
                 continue
@@ -174,10 +182,16 @@ class ModuleRun:
     def _done(self, body: bytes) -> Done:
         """u32 length and JSON; the same for the value."""
         end = 4 + int.from_bytes(body[:4], "little")
-        done, self._value = self._decoded(_done, body[4:end]), body[end + 4 :]
-        if len(self._value) != int.from_bytes(body[end : end + 4], "little"):
-            raise ProtocolViolation("a worker sent a value that is cut off")
+        done, self._value = self._decoded(_done, body[4:end]), _text(body[end:])
         return done
+
+    async def _part(self, body: bytes) -> None:
+        """Of a long array, while the worker writes the next one."""
+        raw = _text(body)
+        self._part_bytes += len(raw) - 1  # a comma for two brackets
+        if self._part_bytes > self._request.limit or len(raw) < _LEAST_PART:
+            raise ProtocolViolation("a worker sent a value over its limit, or in pieces too small")
+        self._parts.append(_items(await _value(raw)))
 
     def _decoded(self, decoder: Any, body: bytes) -> Any:
         try:
@@ -199,15 +213,31 @@ class ModuleRun:
             if done.error is None:
                 raise ProtocolViolation("a worker gave neither a value nor an error")
             return thrown(done.error, self._compiled, self._number, self._request.source)
-        raw = self._value
-        if len(raw) > self._request.limit:
-            raise ProtocolViolation("a worker sent a value over its limit")
-        value = await anyio.to_thread.run_sync(_value, raw) if len(raw) > _LARGE else _value(raw)
-        return {"ok": True, "value": value, "output_bytes": len(raw)}
+        raw, parts = self._value, self._parts
+        size = self._part_bytes + len(raw)
+        if size > self._request.limit or done.parts != len(parts):
+            raise ProtocolViolation("a worker sent a value over its limit, or not all of it")
+        value = await _value(raw)
+        if parts:
+            value = list(chain.from_iterable((*parts, _items(value))))
+        return {"ok": True, "value": value, "output_bytes": size}
 
 
-def _value(raw: bytes) -> Any:
-    return decode(raw, 0)
+def _text(field: bytes) -> bytes:
+    """u32 length and text, which is all there is."""
+    if len(field) - 4 != int.from_bytes(field[:4], "little"):
+        raise ProtocolViolation("a worker sent a value that is cut off")
+    return field[4:]
+
+
+async def _value(raw: bytes) -> Any:
+    return await anyio.to_thread.run_sync(decode, raw, 0) if len(raw) > _LARGE else decode(raw, 0)
+
+
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ProtocolViolation("a worker sent a part of a value that is no array")
+    return cast("list[Any]", value)
 
 
 def _cpu_seconds(pid: int) -> float:
