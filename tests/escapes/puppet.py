@@ -9,7 +9,7 @@ import struct
 import threading
 
 from gloveport import AgentSandbox, AsyncAgentSandbox
-from gloveport.engines.wasm.engine import WasmEngine, _module
+from gloveport.engines.wasm.engine import WasmEngine, _spares
 from gloveport.engines.wasm.guest import Guest
 from gloveport.engines.wasm.link import ProcessLink
 from gloveport.wire import frames
@@ -37,7 +37,7 @@ class Puppet:
 
     def __init__(self):
         self.sock, self.peer = socket.socketpair()
-        self.guest = Guest(_module(), memory_limit=64 * MIB)
+        self.guest = Guest(_spares().module, memory_limit=64 * MIB)
         self.attack = None
         """`attack(puppet, request)`: called instead of answering the next request of `on`."""
         self.on = frames.STEP

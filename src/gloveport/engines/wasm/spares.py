@@ -28,7 +28,7 @@ class Spares:
     """Up to four. Any thread may take and give back."""
 
     def __init__(self, module: GuestModule) -> None:
-        self._module = module
+        self.module = module
         self._waiting: list[Instance] = []
         self._hot: list[tuple[int, int]] | None = None
         """What every session writes to, as (offset, length), once it is known."""
@@ -39,25 +39,25 @@ class Spares:
             instance = self._waiting.pop()
         except IndexError:
             instance = None
-        return Guest(self._module, memory_limit=memory_limit, instance=instance)
+        return Guest(self.module, memory_limit=memory_limit, instance=instance)
 
     def give_back(self, guest: Guest) -> None:
         """Close a guest; what it was made of may wait for the next one."""
         instance = guest.release()
         if instance is None:
             return
-        if len(self._waiting) >= _MOST or instance.size() != self._module.base_size:
+        if len(self._waiting) >= _MOST or instance.size() != self.module.base_size:
             instance.close()
             return
         if self._hot is None:
             self._hot = self._written(instance)
-        instance.reset(self._module)
+        instance.reset(self.module)
         for offset, length in self._hot or ():
             instance.populate(offset, length)
         self._waiting.append(instance)
 
     def _written(self, instance: Instance) -> list[tuple[int, int]] | None:
-        pages = instance.differences(self._module.base_address, 0, self._module.base_size)
+        pages = instance.differences(self.module.base_address, 0, self.module.base_size)
         if len(pages) > _HOT_PAGES:
             return None
         ends = [0, *(i for i, (one, next_) in enumerate(pairwise(pages), 1) if next_ - one > _NEAR), len(pages)]
