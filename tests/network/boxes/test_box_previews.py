@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -38,7 +39,7 @@ class Agent:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
-        with connection:
+        with connection, contextlib.suppress(ConnectionError, struct.error):  # a gateway that is killed leaves it
             (length,) = struct.unpack("<I", connection.recv(4, socket.MSG_WAITALL))
             body = connection.recv(length, socket.MSG_WAITALL)
             assert body[:6] == b"\x25" + struct.pack("<BI", 44, 8)
