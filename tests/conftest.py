@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+import hypothesis
 import pytest
 
 ISOLATIONS = ("inline", "process", "shared")
@@ -26,6 +27,13 @@ ONLY_ROOT_SEES = (
     "test_shared_sessions_leak_nothing",
 )
 """Tests that look into a jailed worker from outside, or take root's powers away: an ordinary user may do neither."""
+
+
+# To explain a failure it traces every line, on Python 3.11 for minutes: the time limit of a test then hides what failed.
+hypothesis.settings.register_profile(
+    "here", phases=[phase for phase in hypothesis.Phase if phase is not hypothesis.Phase.explain]
+)
+hypothesis.settings.load_profile("here")
 
 
 def pytest_collection_modifyitems(items):
