@@ -143,20 +143,15 @@ export class Encoder {
     throw new NotJson(`the result is not JSON: ${path.length > 120 ? `…${slice(path, -100)}` : path} is ${what}`);
   }
 
-  #text(value: string): void {
-    this.#count(value.length + 2);
-  }
-
   #check(value: Any, depth: number): void {
     if (++this.#nodes > MAX_NODES) throw new TooLarge(this.limit, null);
+    const size = leaf(value);
+    if (size >= 0) return this.#count(size);
     switch (typeof value) {
-      case "string":
-        return this.#text(value);
       case "number":
         if (!isFinite(value)) this.#refuse(`${value}; return null or a text`, depth);
         if (inexact(value)) this.#exact = false;
         return this.#count(1);
-      case "boolean":
       case "undefined":
         return this.#count(4);
       case "bigint":

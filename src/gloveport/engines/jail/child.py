@@ -92,9 +92,7 @@ class HelperProcess:
         self._close_said()
 
     def _close_said(self) -> None:
-        said, self._said = (
-            self._said,
-            -1,
-        )  # the number first: a copy of the process made in between does not close it again
+        # The number first: a copy of this process, forked now, must not close what has it by then.
+        said, self._said = self._said, -1
         if said >= 0:
             os.close(said)

@@ -84,9 +84,8 @@ class JailedProcess:
         with self._lock:
             self.control.close()
             ours = {self.pidfd, self.stdin, self.stdout} - {-1}
-            self.pidfd = self.stdin = (
-                self.stdout
-            ) = -1  # first: a copy of this process must not close what has the numbers by then
+            # The numbers first: a copy of this process, forked now, must not close what has them by then.
+            self.pidfd = self.stdin = self.stdout = -1
             for fd in ours:
                 os.close(fd)
             if self.network is not None:
