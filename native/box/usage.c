@@ -16,7 +16,7 @@
 #include "layers.h"
 #include "walk.h"
 
-enum { SOON_MS = 20, OFTEN_MS = 100, COUNT_MS = 1000, COUNT_SHARE = 20, SLACK = 1 << 20 };
+enum { SOON_MS = 20, OFTEN_MS = 100, COUNT_MS = 1000, COUNT_SHARE = 20, SLACK = 1 << 20, ENDED_MS = 500 };
 
 static bool samples_memory(const struct box *box) { return box->spec.by_rlimit && box->spec.memory_max; }
 
@@ -32,8 +32,8 @@ static int64_t in_memory_files(const struct box *box) {
 }
 
 /* The largest process goes first, as with the kernel's own limit: until it is enough. Who is killed for it can be told by a count
- * that the agent compares. */
-static void watch_memory(struct supervisor *s) {
+ * that the agent compares. Whether one was. */
+static bool watch_memory(struct supervisor *s) {
     struct box *box = s->box;
     int64_t files = in_memory_files(box), most = box->spec.memory_max;
     struct sample now = walk_sample(box->pid1, false);
@@ -41,11 +41,11 @@ static void watch_memory(struct supervisor *s) {
     s->pids = now.pids;
     for (int i = 0; i < 64 && now.memory + files > most; i++) {
         now = walk_sample(box->pid1, true);
-        if (now.memory + files <= most || !now.largest) return;
+        if (now.memory + files <= most || !now.largest) return i;
         atomic_fetch_add(&box->clocks->memory_kills, 1);
-        if (!walk_signal(box->pid1, now.largest, SIGKILL)) return;
-        usleep(2000);
+        if (!walk_kill(box->pid1, now.largest, ENDED_MS)) return true; /* what it still has would cost another one its life */
     }
+    return now.memory + files > most;
 }
 
 /* In a process of its own, since it may take long: with the powers of the box's root, which no mode of a folder keeps out. */
@@ -134,15 +134,14 @@ void usage_soon(struct supervisor *s) {
 void usage_tick(struct supervisor *s) {
     int64_t now = boot_ms(), due = usage_due(s);
     if (!due || now < due) return;
-    if (samples_memory(s->box)) {
-        watch_memory(s);
-    } else {
+    bool killed = samples_memory(s->box) && watch_memory(s);
+    if (!samples_memory(s->box)) {
         struct sample look = walk_sample(s->box->pid1, false);
         s->pids = look.pids;
         s->unlinked = look.unlinked;
     }
     if (counts_disk(s->box)) watch_disk(s, now);
-    int64_t end = boot_ms(), took = end - now; /* never more than a twentieth of our time */
+    int64_t end = boot_ms(), took = killed ? 0 : end - now; /* never more than a twentieth of our time, unless it was needed */
     bool busy = s->pids > 1, counted = !counts_disk(s->box) || (s->count_fd < 0 && s->count_began > s->busy_at);
     if (busy) s->busy_at = now;
     s->usage_at = busy || !counted ? end + OFTEN_MS + took * COUNT_SHARE : INT64_MAX;

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,13 +69,29 @@ static pid_t parent_of(pid_t pid) {
     return end && strlen(end) > 4 ? (pid_t)atoi(end + 4) : 0;
 }
 
-bool walk_signal(pid_t first, pid_t pid, int signo) {
+/* A pidfd of `pid` if it still is below `first`; -1: it is not. */
+static int below(pid_t first, pid_t pid) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0); /* from here on it is this one, or none */
-    if (fd < 0) return false;
+    if (fd < 0) return -1;
     pid_t above = parent_of(pid);
     for (int steps = 0; above > 1 && above != first && steps < DEPTH_MAX; steps++) above = parent_of(above);
-    bool ok = above == first && !syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
+    if (above == first) return fd;
     close(fd);
+    return -1;
+}
+
+bool walk_signal(pid_t first, pid_t pid, int signo) {
+    int fd = below(first, pid);
+    bool ok = fd >= 0 && !syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
+    if (fd >= 0) close(fd);
+    return ok;
+}
+
+bool walk_kill(pid_t first, pid_t pid, int wait_ms) {
+    struct pollfd ended = {below(first, pid), POLLIN, 0};
+    if (ended.fd < 0) return false;
+    bool ok = !syscall(SYS_pidfd_send_signal, ended.fd, SIGKILL, NULL, 0) && poll(&ended, 1, wait_ms) == 1;
+    close(ended.fd);
     return ok;
 }
 

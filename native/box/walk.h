@@ -12,6 +12,9 @@ void walk_children(pid_t pid, void (*visit)(void *context, pid_t child), void *c
 /* Signals `pid` if it still is below `first`: a number that was looked up a moment ago may be another's by now, and not in the box. */
 bool walk_signal(pid_t first, pid_t pid, int signo);
 
+/* Kills `pid` in the same way, and waits until what it had is given back. False: it is not there, or not so fast. */
+bool walk_kill(pid_t first, pid_t pid, int wait_ms);
+
 struct sample {
     int64_t memory;   /* bytes: at most this much (quick), or by proportional shares (exact) */
     int64_t pids, cpu_ms;
