@@ -102,6 +102,6 @@ void output_release(struct output *o, uint64_t offset) {
 size_t output_free_room(const struct output *o, uint64_t offset) {
     size_t head = o->total == o->head_size ? o->head_max - o->head_size : 0;
     uint64_t from = offset > o->tail_start ? offset : o->tail_start;
-    uint64_t held = offset < o->tail_start || from > o->total ? 0 : o->total - from;
+    uint64_t held = from > o->total ? 0 : o->total - from;
     return head + (held < o->ring_max ? o->ring_max - (size_t)held : 0);
 }

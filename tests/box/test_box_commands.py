@@ -193,6 +193,23 @@ def test_who_follows_gets_everything(connection: Connection) -> None:
     assert done["stdout"] == b"".join(b"%d\n" % n for n in range(1, 300001)) and done["gaps"] == 0
 
 
+def test_who_has_not_even_read_the_beginning_loses_nothing_after_it(shared: Path) -> None:
+    half, part = 1 << 19, 300_000  # what is kept of the beginning, and of the end
+    script = f"head -c {half + part} /dev/zero; while ! test -e /tmp/go; do sleep 0.01; done; head -c {half} /dev/zero"
+    with Connection(shared) as slow, Connection(shared) as other:
+
+        def written() -> int:
+            return next(p for p in other.entries(LIST) if p["id"] == identity)["out_total"]
+
+        slow.send(EXEC, shell=script, follow=1, keep_bytes=2 * half)
+        identity = slow.answer()[1]["id"]
+        wait_for(lambda: written() == half + part)
+        other.sh("touch /tmp/go")
+        wait_for(lambda: written() >= 2 * half)
+        done = slow.follow()
+        assert [len(done["stdout"]), done["gaps"], done["exit_code"]] == [2 * half + part, 0, 0]
+
+
 def test_too_much_output_ends_a_command(connection: Connection) -> None:
     done = connection.sh("yes", output_limit=100000)
     assert done["limit"] == b"output" and done["exit_code"] == 137
