@@ -124,7 +124,7 @@ static void dispatch(struct source *source, uint32_t events) {
     case S_OUT:
     case S_ERR: process_readable(source->owner, source); return;
     case S_IN: process_writable(source->owner); return;
-    case S_DIAL: dial_ready(source->owner, false); return;
+    case S_DIAL: dial_ready(source->owner, false, events); return;
     case S_WAKE: standalone_tick(); return;
     case S_PROXY: relay_accept(); return;
     case S_RELAY: relay_ready(source); return;
@@ -159,6 +159,7 @@ int agent_run(const struct agent_setup *setup) {
         int n = epoll_wait(agent.epoll, events, 64, -1);
         if (n < 0 && errno != EINTR) return 1;
         for (int i = 0; i < n; i++) dispatch(events[i].data.ptr, events[i].events);
+        if (agent.stalled) connections_go_on();
         connections_sweep();
         processes_sweep();
         relays_sweep();

@@ -62,6 +62,7 @@ struct process {
     int64_t started_ms, deadline, drain_at, output_limit, kill_at;
     struct source out_source, err_source, in_source;
     struct output out, err;
+    uint64_t out_end, err_end; /* what there was when it ended */
     uint8_t *in;
     size_t in_size, in_room;
     char *label, *command;
@@ -76,7 +77,7 @@ struct agent {
     int connection_count, process_count;
     int64_t next_id, frozen_more_ms;
     int64_t timer_at;
-    bool paused_sources;
+    bool stalled; /* INPUT that waits may go on */
 };
 
 extern struct agent agent;
@@ -120,6 +121,8 @@ void connection_ok(struct connection *c);
 void connection_error(struct connection *c, int error, const char *message, const char *code);
 /* Parses what has come, when the connection is free to take a request. */
 void connection_go_on(struct connection *c);
+/* Each one that has stalled. */
+void connections_go_on(void);
 /* Every connection without a request ends: before the box is frozen. */
 void connections_quiesce(void);
 void connection_worker_ended(pid_t pid, int status);
@@ -159,7 +162,7 @@ int session_signal(pid_t leader, int signo);
 struct dial;
 void dial_start(struct connection *c, const struct fields *fields);
 /* Something has happened at one of its ends. */
-void dial_ready(struct dial *d, bool of_the_client);
+void dial_ready(struct dial *d, bool of_the_client, uint32_t events);
 void dial_free(struct dial *d);
 struct source *dial_source(struct dial *d);
 

@@ -69,6 +69,8 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool write_all(int fd, const void *data, size_t size);
 bool write_file(int dir, const char *path, const char *text);
 ssize_t read_file(int dir, const char *path, char *into, size_t room);
+/* The descriptors from `first` to `last`, in a child. */
+bool close_between(int first, int last);
 /* One message with at most 64 descriptors over a SOCK_SEQPACKET pair. */
 bool send_message(int fd, const void *data, size_t size, const int *fds, int count);
 ssize_t receive_message(int fd, void *data, size_t room, int *fds, int *count, int max);
@@ -99,6 +101,8 @@ bool privileges_drop(void);
 
 bool freezer_freeze(struct box *box);
 bool freezer_thaw(struct box *box);
+/* What was sent SIGKILL: with control groups of version 1 nothing that is frozen dies. */
+void freezer_let_die(const struct box *box);
 
 bool limits_enter(const struct spec *spec, pid_t pid);
 /* The file that tells how often the kernel killed a process of the box for its memory; -1: none. */

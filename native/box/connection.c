@@ -180,14 +180,29 @@ static void of_the_driver(struct connection *c, uint8_t kind, const struct field
     else connection_ok(c);
 }
 
+/* The bytes of a stream up to its END, or all of them. */
+static size_t to_its_end(const uint8_t *at, size_t size) {
+    for (size_t done = 0; size - done >= 5;) {
+        size_t whole = 4 + (size_t)wire_get32(at + done);
+        if (whole < 5 || whole > size - done) break;
+        done += whole;
+        if (at[done - whole + 4] == K_END) return done;
+    }
+    return size;
+}
+
 /* The socket goes to a child of ours until the operation is over. */
 static void start_worker(struct connection *c, uint8_t kind, const struct fields *fields, size_t consumed) {
     connection_flush(c);
     pid_t pid = c->closing ? -1 : fork();
     if (c->closing) return;
-    if (!pid) files_run(c->source.fd, kind, fields, c->in + consumed, c->in_size - consumed);
+    bool streams = kind == K_WRITE || kind == K_TAR_IN;
+    size_t data = streams ? to_its_end(c->in + consumed, c->in_size - consumed) : 0; /* is the child's */
+    if (!pid) files_run(c->source.fd, kind, fields, c->in + consumed, data);
     if (pid < 0) {
         connection_error(c, errno, strerror(errno), "fork");
+        connection_flush(c);
+        if (streams) connection_close(c); /* its data is no request */
         return;
     }
     c->worker = pid;
@@ -195,7 +210,8 @@ static void start_worker(struct connection *c, uint8_t kind, const struct fields
     c->worker_adds = files_add(kind);
     c->worker_disk_kills = agent_disk_kills();
     c->worker_counts = kind != K_WATCH; /* who only looks keeps no box awake */
-    if (kind == K_WRITE || kind == K_TAR_IN) c->in_size = consumed; /* the rest is data, and the child's */
+    memmove(c->in + consumed, c->in + consumed + data, c->in_size - consumed - data);
+    c->in_size -= data;
     if (c->worker_counts) agent_busy(1);
     source_watch(&c->source, 0);
 }
@@ -289,7 +305,7 @@ static bool take_requests(struct connection *c) {
         }
         if (c->in_size - at - 4 < length) break;
         uint8_t kind = c->in[at + 4];
-        queued = c->out_size > QUEUE_MAX;
+        queued = c->out_size > (files_known(kind) ? 0 : QUEUE_MAX); /* who does that writes to the socket itself */
         if ((c->follows && !while_following(kind)) || queued || !has_room(c, kind, c->in + at + 5, length - 1)) {
             c->stalled = true;
             break;
@@ -324,6 +340,12 @@ void connection_go_on(struct connection *c) {
     } while (!all && !c->closing && !c->out_size);
 }
 
+void connections_go_on(void) {
+    agent.stalled = false;
+    for (struct connection *c = agent.connections; c; c = c->next)
+        if (c->stalled && !c->closing) connection_go_on(c);
+}
+
 static bool make_room(struct connection *c) {
     size_t wanted = IDLE_SOCKET_BYTES;
     if (c->in_size >= 4) {
@@ -341,7 +363,7 @@ static bool make_room(struct connection *c) {
 
 void connection_ready(struct connection *c, uint32_t events) {
     if (c->dial) {
-        dial_ready(c->dial, true);
+        dial_ready(c->dial, true, events);
         return;
     }
     if (events & EPOLLOUT) {

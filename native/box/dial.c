@@ -17,6 +17,7 @@ struct dial {
     struct flow in, out; /* to the port, from it */
     unsigned short port;
     bool connected, six;
+    bool gone; /* the client, wholly: nobody hears an answer */
 };
 
 /* `connect_cookie`: who listens in for all connections of the box must not hold us up. */
@@ -71,18 +72,19 @@ static void flow(struct dial *d) {
     if (c->out_size) connection_flush(c);
     if (c->closing) return;
     if (c->out_size) {
+        source_watch(&d->source, 0);
         source_watch(&c->source, EPOLLOUT);
         return;
     }
     atomic_store(&agent.setup.activity->last_ms, boot_ms());
     bool ok = flow_move(&d->in, c->source.fd, d->source.fd) && flow_move(&d->out, d->source.fd, c->source.fd);
-    if (!ok || (d->in.told && d->out.told)) {
+    if (!ok || (d->in.told && (d->out.told || d->gone))) {
         connection_close(c);
         return;
     }
-    /* Nothing to wait for is an end that only reports errors. */
-    if (!source_watch(&c->source, flow_events(&d->in, &d->out)) || !source_watch(&d->source, flow_events(&d->out, &d->in)))
-        connection_close(c);
+    uint32_t of_the_client = flow_events(&d->in, &d->out);
+    if (!of_the_client && !d->gone) of_the_client = EPOLLPRI; /* to hear that it goes: an end that waits for nothing is not watched */
+    if (!source_watch(&c->source, of_the_client) || !source_watch(&d->source, flow_events(&d->out, &d->in))) connection_close(c);
 }
 
 /* What the client sent right behind its request was read with it. */
@@ -126,8 +128,9 @@ static void connected(struct dial *d) {
     flow(d);
 }
 
-void dial_ready(struct dial *d, bool of_the_client) {
+void dial_ready(struct dial *d, bool of_the_client, uint32_t events) {
     if (d->connection->closing) return;
+    if (of_the_client && events & (EPOLLHUP | EPOLLERR)) d->gone = true;
     if (d->connected) flow(d);
     else if (of_the_client) connection_close(d->connection); /* it has gone */
     else connected(d);

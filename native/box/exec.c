@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,8 +150,6 @@ static const char *read_plan(struct plan *plan, const struct fields *fields) {
     return NULL;
 }
 
-enum { DESCRIPTORS = 4096 };
-
 /* execvp(3) with the PATH of the command. Returns errno: whoever returns has not become the program. */
 static int become(struct plan *plan) {
     const char *name = plan->argv[0], *path = plan->path;
@@ -175,20 +174,13 @@ static int become(struct plan *plan) {
     return worst;
 }
 
-/* gVisor of 2024 has no close_range. Ours are all to be closed by execve as well: this is the second lock. */
-static bool close_one_by_one(void) {
-    if (errno != ENOSYS && errno != EINVAL) return false;
-    for (int fd = 3; fd < DESCRIPTORS; fd++) close(fd);
-    return true;
-}
-
 static _Noreturn void child(struct plan *plan) {
     const uint64_t none = 0;
     signal(SIGPIPE, SIG_DFL); /* the only one that is not as it should be */
     syscall(SYS_setsid);
     plan->failed_at = "descriptors";
     if (dup2(plan->in, 0) < 0 || dup2(plan->out, 1) < 0 || dup2(plan->err, 2) < 0) goto failed; /* all of ours are above 2 */
-    if (syscall(SYS_close_range, 3U, ~0U, 0U) && !close_one_by_one()) goto failed;
+    if (!close_between(3, INT_MAX)) goto failed; /* ours are all to be closed by execve as well: this is the second lock */
     if (plan->pty && ioctl(0, TIOCSCTTY, 0)) goto failed;
     plan->failed_at = "limits";
     for (size_t i = 0; i < plan->rlimit_count; i++)
@@ -209,12 +201,12 @@ failed:
 static pid_t start(struct plan *plan) {
     plan->memory_kills = agent_memory_kills();
     plan->disk_kills = agent_disk_kills();
-    agent_tell_usage();
     atomic_store(&agent.setup.activity->spawning_since, boot_ms());
     plan->failed = 0;
     pid_t pid = vfork();
     if (!pid) child(plan);
     int error = errno;
+    agent_tell_usage(); /* now there is something to be seen */
     atomic_store(&agent.setup.activity->spawning_since, 0);
     prctl(PR_SET_DUMPABLE, 0); /* a change of identity in the child may have set what fs.suid_dumpable says */
     errno = error;

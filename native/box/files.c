@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -405,6 +406,9 @@ _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, cons
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Of the agent's own: an end that only a worker still has would not be heard. */
+    if (fd > 3) close_between(3, fd - 1);
+    close_between(fd + 1, INT_MAX);
     client = fd;
     early = rest;
     early_size = size;

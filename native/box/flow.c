@@ -5,9 +5,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+enum { TURNS = 16 };
+
 bool flow_move(struct flow *f, int from, int to) {
-    for (;;) {
+    for (int turns = 0;;) {
         if (!f->size && !f->ended) {
+            if (turns++ == TURNS) break; /* others wait as well: epoll tells again */
             if (!f->data && !(f->data = malloc(FLOW_ROOM))) return false;
             ssize_t n = recv(from, f->data, FLOW_ROOM, MSG_DONTWAIT);
             if (n < 0 && errno == EINTR) continue;
@@ -19,7 +22,12 @@ bool flow_move(struct flow *f, int from, int to) {
         if (!f->size) break;
         ssize_t n = send(to, f->data + f->at, f->size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno == EAGAIN;
+        if (n < 0 && errno == EAGAIN) return true;
+        if (n < 0) { /* nobody takes it any more: what that end has said before is still to be had */
+            f->ended = f->told = true;
+            f->size = 0;
+            break;
+        }
         f->at += (size_t)n;
         f->size -= (size_t)n;
     }

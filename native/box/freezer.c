@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PATIENCE_MS = 5000, BLOCKED_ROUNDS = 40 };
@@ -40,15 +41,6 @@ static bool by_group(int dir, const char *name, const char *watch, bool freeze) 
     return false;
 }
 
-/* The letter of /proc/PID/stat; 0: it is gone. */
-static char state_of(pid_t pid) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
-    char *end = strrchr(text, ')'); /* the name may have anything in it */
-    return end && end[1] == ' ' ? end[2] : 0;
-}
-
 static bool ours(const struct state *s, pid_t pid) {
     for (uint32_t i = 0; i < s->stopped_count; i++)
         if (s->stopped[i] == pid) return true;
@@ -60,10 +52,16 @@ struct walk {
     unsigned fresh, running, blocked;
 };
 
+/* The first process has no parent in the box by which `walk_signal` could tell that it still is the one. */
+static bool stop(const struct box *box, pid_t pid) {
+    if (pid != box->pid1) return walk_signal(box->pid1, pid, SIGSTOP);
+    return !syscall(SYS_pidfd_send_signal, box->pid1_fd, SIGSTOP, NULL, 0);
+}
+
 static void visit(void *context, pid_t pid) {
     struct walk *walk = context;
     struct state *s = walk->box->state;
-    char letter = state_of(pid);
+    char letter = walk_state(pid);
     if (!letter) return;
     bool known = ours(s, pid);
     if (letter == 'Z' || letter == 'X') {
@@ -73,23 +71,32 @@ static void visit(void *context, pid_t pid) {
     } else if (!known && s->stopped_count < STOPPED_MAX) {
         s->stopped[s->stopped_count] = pid;
         s->stopped_count++; /* after it is recorded: who comes after us may find us killed here */
-        if (!walk_signal(walk->box->pid1, pid, SIGSTOP)) s->stopped_count--;
-        else walk->fresh++;
+        if (stop(walk->box, pid)) {
+            walk->fresh++;
+        } else { /* it has just gone, and may have left a child behind */
+            s->stopped_count--;
+            walk->running++;
+        }
     } else if (letter != 'T' && letter != 't') {
-        if (letter == 'D') walk->blocked++;
-        else walk->running++;
+        if (letter == 'D') {
+            walk->blocked++;
+        } else { /* not yet, or somebody in there has let it go on */
+            if (known) stop(walk->box, pid);
+            walk->running++;
+        }
     }
     walk_children(pid, visit, walk);
 }
 
-/* Until a whole walk meets nothing that runs. Who waits for a vfork of a stopped child cannot stop, nor run. */
+/* Until two whole walks meet nothing that runs: past the first, a child of one that has just ended may have gone. Who waits for a
+ * vfork of a stopped child cannot stop, nor run. */
 static bool by_signals(struct box *box) {
     unsigned calm = 0;
     for (int64_t end = boot_ms() + PATIENCE_MS; boot_ms() < end;) {
         struct walk walk = {.box = box};
         visit(&walk, box->pid1);
         if (!walk.fresh && !walk.running) {
-            if (!walk.blocked || ++calm > BLOCKED_ROUNDS) return true;
+            if (++calm > (walk.blocked ? BLOCKED_ROUNDS : 1)) return true;
         } else {
             calm = 0;
         }
@@ -123,6 +130,14 @@ bool freezer_freeze(struct box *box) {
     close(dir);
     errno = error;
     return ok;
+}
+
+void freezer_let_die(const struct box *box) {
+    const char *name, *watch;
+    int dir = freezing_group(&box->spec, &name, &watch);
+    if (dir < 0) return;
+    if (!strcmp(name, "freezer.state")) write_file(dir, name, "THAWED");
+    close(dir);
 }
 
 bool freezer_thaw(struct box *box) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "supervisor.h"
 #include "usage.h"
 
-enum { QUIESCE_MS = 100 };
+enum { QUIESCE_MS = 100, AGAIN_MS = 5000 };
 
 static const char *const NAMES[] = {[RUNNING] = "running", [FREEZING] = "running", [PAUSED] = "paused",
                                     [THAWING] = "paused",  [GONE] = "gone"};
@@ -65,6 +66,10 @@ bool lifecycle_pause(struct supervisor *s, const char *reason) {
     struct box *box = s->box;
     struct state *state = box->state;
     if (state->phase == PAUSED) return true;
+    if (s->ending) {
+        errno = ESRCH;
+        return false;
+    }
     quiesce(s);
     state->phase = FREEZING;
     bool ok = freezer_freeze(box);
@@ -89,6 +94,10 @@ bool lifecycle_resume(struct supervisor *s, const char *reason) {
     struct box *box = s->box;
     struct state *state = box->state;
     if (state->phase == RUNNING) return true;
+    if (s->ending) {
+        errno = ESRCH;
+        return false;
+    }
     state->phase = THAWING;
     int64_t now = boot_ms();
     if (state->frozen_at) { /* before anything runs: deadlines inside do not see the time that was frozen */
@@ -115,7 +124,8 @@ void lifecycle_kill(struct supervisor *s, const char *reason) {
     if (s->ending) return;
     s->ending = true;
     enter(s, GONE, reason);
-    kill(box->pid1, SIGKILL);
+    syscall(SYS_pidfd_send_signal, box->pid1_fd, SIGKILL, NULL, 0);
+    freezer_let_die(box);
 }
 
 void lifecycle_take_over(struct supervisor *s) {
@@ -137,11 +147,14 @@ static int64_t idle_at(const struct box *box) {
     return last + state->idle_ms;
 }
 
+/* Not at once after an attempt that failed: each one is seconds in which nothing else is done. */
+static int64_t later(const struct supervisor *s, int64_t at) { return at && at < s->again_at ? s->again_at : at; }
+
 /* The next moment at which something is due; 0: none. */
 static int64_t next_due(const struct supervisor *s) {
     const struct box *box = s->box;
     const struct state *state = box->state;
-    const int64_t times[] = {state->phase == RUNNING ? state->pause_at : 0, idle_at(box),
+    const int64_t times[] = {later(s, state->phase == RUNNING ? state->pause_at : 0), later(s, idle_at(box)),
                              state->phase == PAUSED && !s->snapshot ? state->delete_at : 0, s->gateway_at, usage_due(s)};
     int64_t due = 0;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -162,9 +175,9 @@ void lifecycle_tick(struct supervisor *s) {
     usage_tick(s);
     if (state->phase == PAUSED && !s->snapshot && state->delete_at && now >= state->delete_at) {
         lifecycle_kill(s, "auto-delete");
-    } else if (state->phase == RUNNING && ((state->pause_at && now >= state->pause_at) || (idle && now >= idle))) {
+    } else if (state->phase == RUNNING && now >= s->again_at && ((state->pause_at && now >= state->pause_at) || (idle && now >= idle))) {
         bool timeout = state->pause_at && now >= state->pause_at;
-        if (!lifecycle_pause(s, timeout ? "timeout" : "idle")) state->pause_at = now + 1000; /* again soon */
+        if (!lifecycle_pause(s, timeout ? "timeout" : "idle")) s->again_at = boot_ms() + AGAIN_MS;
     }
     lifecycle_arm(s);
 }

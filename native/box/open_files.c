@@ -43,18 +43,18 @@ static bool own(const struct search *s, long id) {
 }
 
 /* What is at the root itself moves along: the kernel sees to that. */
-static bool stands_elsewhere(const struct search *s, pid_t pid, const char *what) {
-    char path[64];
+static bool stands_elsewhere(const struct search *s, const char *place, const char *what) {
+    char path[WALK_PLACE + 8];
     struct stat info;
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    snprintf(path, sizeof path, "%s/%s", place, what);
     if (stat(path, &info)) return errno != ENOENT; /* ENOENT: it has ended */
     long id = mount_of(open(path, O_PATH | O_CLOEXEC));
     return id < 0 || (own(s, id) && (id != s->ids[0] || info.st_ino != s->root.st_ino || info.st_dev != s->root.st_dev));
 }
 
-static bool holds_descriptor(const struct search *s, pid_t pid) {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/fdinfo", (int)pid);
+static bool holds_descriptor(const struct search *s, const char *place) {
+    char path[WALK_PLACE + 24], text[1024];
+    snprintf(path, sizeof path, "%s/fdinfo", place);
     DIR *all = opendir(path);
     bool found = !all && errno != ENOENT && errno != ESRCH;
     for (struct dirent *entry; all && !found && (entry = readdir(all));) {
@@ -63,7 +63,7 @@ static bool holds_descriptor(const struct search *s, pid_t pid) {
         found = strstr(text, "inotify wd:"); /* it watches directories without having them open, and would hear of nothing more */
         if (found || !own(s, number_after(text, "mnt_id:", 10))) continue;
         struct stat info;
-        snprintf(path, sizeof path, "/proc/%d/fd/%.16s", (int)pid, entry->d_name);
+        snprintf(path, sizeof path, "%s/fd/%.16s", place, entry->d_name);
         found = (number_after(text, "flags:", 8) & O_ACCMODE) != O_RDONLY || strstr(text, "lock:") || stat(path, &info) || S_ISDIR(info.st_mode);
     }
     if (all) closedir(all);
@@ -71,9 +71,9 @@ static bool holds_descriptor(const struct search *s, pid_t pid) {
 }
 
 /* A shared mapping for writing outlives its descriptor. */
-static bool holds_mapping(pid_t pid) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+static bool holds_mapping(const char *place) {
+    char path[WALK_PLACE + 8];
+    snprintf(path, sizeof path, "%s/maps", place);
     char *text = malloc(MAPS_MAX);
     ssize_t size = text ? read_file(AT_FDCWD, path, text, MAPS_MAX) : -1;
     bool found = !text || size == MAPS_MAX - 1;
@@ -90,10 +90,12 @@ static bool holds_mapping(pid_t pid) {
 
 static void look_at(void *context, pid_t pid) {
     struct search *s = context;
-    char path[64], link[8];
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    bool gone = readlink(path, link, sizeof link) < 0 && errno == ENOENT; /* a process that has ended */
-    if (!gone && (stands_elsewhere(s, pid, "cwd") || stands_elsewhere(s, pid, "root") || holds_descriptor(s, pid) || holds_mapping(pid)))
+    char place[WALK_PLACE], path[WALK_PLACE + 8], link[8];
+    snprintf(place, sizeof place, "/proc/%d", (int)pid);
+    snprintf(path, sizeof path, "%s/exe", place);
+    bool ended = readlink(path, link, sizeof link) < 0 && errno == ENOENT;
+    if (ended) ended = !walk_other_thread(pid, place);
+    if (!ended && (stands_elsewhere(s, place, "cwd") || stands_elsewhere(s, place, "root") || holds_descriptor(s, place) || holds_mapping(place)))
         s->found = true;
     if (!s->found) walk_children(pid, look_at, s);
 }

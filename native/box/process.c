@@ -11,7 +11,7 @@
 
 #include "agent.h"
 
-enum { READ_SIZE = 64 << 10, KILL_AGAIN_MS = 20 };
+enum { READ_SIZE = 64 << 10, KILL_AGAIN_MS = 20, TERMINAL_MAX = 64 << 10 /* the kernel keeps no more, tty_buffer.c */ };
 
 static uint8_t scratch[READ_SIZE + 64];
 
@@ -24,6 +24,7 @@ struct process *process_find(int64_t id) {
 /* What every connection that follows still has to get must not be overwritten: how much may be read now. */
 static size_t may_read(const struct process *p, const struct output *o) {
     size_t least = READ_SIZE;
+    if (p->done) return least; /* nothing more is kept */
     for (const struct connection *c = agent.connections; c; c = c->next) {
         if (c->follows != p) continue;
         size_t room = output_free_room(o, o == &p->out ? c->out_offset : c->err_offset);
@@ -118,18 +119,30 @@ void process_follow(struct connection *c, struct process *p) {
     process_push(c);
 }
 
-/* Returns whether there may be more. */
-static bool read_some(struct process *p, struct source *source, struct output *o) {
+/* How much was read; 0: there is nothing more, now or ever. */
+static size_t read_some(struct process *p, struct source *source, struct output *o) {
     size_t most = may_read(p, o);
-    if (source->fd < 0 || !most) return false;
+    if (source->fd < 0 || !most) return 0;
     ssize_t n = read(source->fd, scratch, most < READ_SIZE ? most : READ_SIZE);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
     if (n <= 0) { /* a terminal says EIO when nobody has its other end */
         source_close(source);
-        return false;
+        return 0;
     }
-    if (!p->forgotten) output_add(o, scratch, (size_t)n);
-    return true;
+    if (!p->forgotten && !p->done) output_add(o, scratch, (size_t)n); /* EXIT has said how much there was */
+    return (size_t)n;
+}
+
+/* What lies in the pipe. (Of a terminal: at least that much.) */
+static size_t waiting(const struct source *source) {
+    int count = 0;
+    return source->fd >= 0 && !ioctl(source->fd, FIONREAD, &count) && count > 0 ? (size_t)count : 0;
+}
+
+/* What was there when the command ended: others may write for ever. */
+static void read_rest(struct process *p, struct source *source, struct output *o) {
+    size_t left = waiting(source) + 1; /* and the end */
+    for (size_t n; left && (n = read_some(p, source, o)); left -= n < left ? n : left) push_all(p);
 }
 
 static void finish(struct process *p) {
@@ -137,6 +150,10 @@ static void finish(struct process *p) {
     p->done = true;
     p->deadline = p->kill_at = 0;
     source_close(&p->in_source);
+    free(p->in);
+    p->in = NULL;
+    p->in_size = p->in_room = 0;
+    agent.stalled = true; /* who waits for room in it learns that there is none */
     push_all(p);
 }
 
@@ -165,9 +182,12 @@ void process_reap(pid_t pid, int status) {
         if (p->pid != pid || p->exited) continue;
         p->exited = true;
         p->status = status;
+        p->deadline = 0; /* it was in time */
         find_limit(p);
-        while (read_some(p, &p->out_source, &p->out)) push_all(p);
-        while (read_some(p, &p->err_source, &p->err)) push_all(p);
+        p->out_end = p->out.total + waiting(&p->out_source) + (p->pty ? TERMINAL_MAX : 0);
+        p->err_end = p->err.total + waiting(&p->err_source);
+        read_rest(p, &p->out_source, &p->out);
+        read_rest(p, &p->err_source, &p->err);
         limit_output(p);
         push_all(p);
         settle(p);
@@ -179,9 +199,9 @@ void process_reap(pid_t pid, int status) {
     }
 }
 
-/* Whether there is output that is not read because someone who follows has not taken what was before it. */
-static bool waits_for_reader(const struct process *p) {
-    return (p->out_source.fd >= 0 && !may_read(p, &p->out)) || (p->err_source.fd >= 0 && !may_read(p, &p->err));
+/* Whether the command itself wrote more than was read, because someone who follows has not taken what was before it. */
+static bool owes(const struct process *p, const struct source *source, const struct output *o, uint64_t end) {
+    return source->fd >= 0 && o->total < end && (waiting(source) || !may_read(p, o));
 }
 
 static void earliest(int64_t *at, int64_t when) {
@@ -201,7 +221,7 @@ void process_timers(int64_t now) {
             kill_all(p);
         }
         if (p->exited && p->drain_at && now >= p->drain_at) {
-            if (waits_for_reader(p)) p->drain_at = now + DRAIN_MS;
+            if (owes(p, &p->out_source, &p->out, p->out_end) || owes(p, &p->err_source, &p->err, p->err_end)) p->drain_at = now + DRAIN_MS;
             else finish(p);
         }
         if (p->done) continue;
@@ -266,7 +286,10 @@ bool process_input(struct process *p, const void *data, size_t size, bool eof) {
         p->in_size = left;
     }
     if (p->in_size) return source_watch(&p->in_source, EPOLLOUT);
-    if (p->in_eof) source_close(&p->in_source);
+    if (p->in_eof) {
+        source_close(&p->in_source);
+        agent.stalled = true;
+    }
     return true;
 }
 
@@ -373,7 +396,7 @@ void processes_sweep(void) {
             bytes += p->out.head_room + p->out.ring_room + p->err.head_room + p->err.ring_room;
             if (++finished > FINISHED_MAX || bytes > FINISHED_BYTES) p->forgotten = true;
         }
-        if (p->forgotten && (p->out.head || p->out.ring || p->err.head || p->err.ring)) {
+        if (p->forgotten && !followed(p) && (p->out.head || p->out.ring || p->err.head || p->err.ring)) {
             output_free(&p->out);
             output_free(&p->err);
         }

@@ -82,6 +82,7 @@ bool seccomp_install(int *watcher, bool fake_owners) {
         IF(SYS_ioctl, 0, 6), LOAD_ARG(1), IF(TIOCSTI_, 2, 0), IF(TIOCLINUX_, 1, 0), IF(TIOCSETD_, 0, 1), ANSWER(EPERM), ALLOW,
         IF(SYS_socket, 0, 9), LOAD_ARG(0), IF(AF_UNIX, 6, 0), IF(AF_INET, 5, 0), IF(AF_INET6, 4, 0), IF(AF_NETLINK, 0, 2),
         LOAD_ARG(2), IF(0, 1, 0) /* NETLINK_ROUTE */, ANSWER(EAFNOSUPPORT), ALLOW,
+        IF(SYS_socketpair, 0, 4), LOAD_ARG(0), IF(AF_UNIX, 1, 0), ANSWER(EAFNOSUPPORT), ALLOW, /* makes sockets of any family before it asks */
         IF(SYS_prlimit64, 0, 4), LOAD_ARG(0), IF(1, 0, 1), ANSWER(EPERM), ALLOW, /* the first process, which has the same id as root */
         IF(SYS_personality, 0, 5), LOAD_ARG(0), IF(0, 2, 0), IF(PERSONALITY_ASK, 1, 0), ANSWER(EPERM), ALLOW,
     };

@@ -22,10 +22,13 @@ static bool look(const char *name, struct seen *into) {
     snprintf(path, sizeof path, "/proc/%.16s/stat", name);
     if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return false;
     char *at = strrchr(text, ')'); /* the name may have anything in it */
-    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X') return false;
+    if (!at || at[1] != ' ' || at[2] == 'X') return false;
+    bool ended = at[2] == 'Z';
     long parent = strtol(at + 3, &at, 10), session;
     strtol(at, &at, 10); /* the group */
     session = strtol(at, &at, 10);
+    for (int field = 7; field < 20; field++) strtol(at, &at, 10);
+    if (ended && strtol(at, NULL, 10) < 2) return false; /* its threads, proc_pid_stat(5): others go on without the first */
     *into = (struct seen){atoi(name), (pid_t)parent, (pid_t)session, false};
     return true;
 }

@@ -39,6 +39,7 @@ static void turn_away(int fd) {
 /* The connection itself goes into the box: no byte of it passes here. */
 static void hand_over(struct supervisor *s) {
     static const uint8_t word = K_HELLO;
+    if (s->snapshot) return; /* an event from before it began: who comes waits */
     int fd = accept4(s->box->agent_listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
     bool paused = s->box->state->phase == PAUSED;

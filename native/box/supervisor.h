@@ -22,6 +22,7 @@ struct supervisor {
     struct client *clients[CLIENTS_MAX];
     struct client *snapshot; /* whose; NULL: nobody makes one */
     bool ending;
+    int64_t again_at; /* no pause that nobody asked for before */
     int channel;     /* to the gateway; -1: not attached */
     pid_t starter;   /* of the gateway */
     int turn;        /* the lock of whoever starts it; -1: not ours */

@@ -133,8 +133,14 @@ static bool copy_at(int folder, const char *name, int into, const char *as, int 
         ok = depth < NESTED_MAX && !mkdirat(into, as, 0700) && (to = openat(into, as, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) >= 0;
         ok = ok ? copy_folder(from, to, depth) : (close(from), false);
     } else {
-        to = openat(into, as, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        ok = to >= 0 && copy_content(from, to);
+        struct stat there;
+        to = openat(into, as, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600); /* what is there may be a pipe */
+        ok = to >= 0 && !fstat(to, &there);
+        if (ok && !S_ISREG(there.st_mode)) {
+            errno = EINVAL;
+            ok = false;
+        }
+        ok = ok && copy_content(from, to);
         close(from);
     }
     struct timespec times[2] = {info.st_atim, info.st_mtim};

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
@@ -16,7 +18,7 @@
 #include "layers.h"
 #include "walk.h"
 
-enum { SOON_MS = 20, OFTEN_MS = 100, COUNT_MS = 1000, COUNT_SHARE = 20, SLACK = 1 << 20, ENDED_MS = 500 };
+enum { SOON_MS = 20, OFTEN_MS = 100, COUNT_MS = 1000, COUNT_SHARE = 20, SLACK = 1 << 20, ENDED_MS = 500, REST_MS = 2000, COUNT_REST_MS = 60000 };
 
 static bool samples_memory(const struct box *box) { return box->spec.by_rlimit && box->spec.memory_max; }
 
@@ -41,11 +43,23 @@ static bool watch_memory(struct supervisor *s) {
     s->pids = now.pids;
     for (int i = 0; i < 64 && now.memory + files > most; i++) {
         now = walk_sample(box->pid1, true);
+        if (now.memory + files > most) now = walk_sample(box->pid1, true); /* not for what shifted while we looked */
         if (now.memory + files <= most || !now.largest) return i;
         atomic_fetch_add(&box->clocks->memory_kills, 1);
         if (!walk_kill(box->pid1, now.largest, ENDED_MS)) return true; /* what it still has would cost another one its life */
     }
     return now.memory + files > most;
+}
+
+/* A lock, a listener or a client's end that only a counter still has would outlive its box. */
+static bool keep_only(const int *fds, size_t count) {
+    for (int from = 3, next; ; from = next + 1) {
+        next = INT_MAX;
+        for (size_t i = 0; i < count; i++)
+            if (fds[i] >= from && fds[i] < next) next = fds[i];
+        if (next > from && !close_between(from, next == INT_MAX ? next : next - 1)) return false;
+        if (next == INT_MAX) return true;
+    }
 }
 
 /* In a process of its own, since it may take long: with the powers of the box's root, which no mode of a folder keeps out. */
@@ -56,7 +70,9 @@ static void start_count(struct supervisor *s) {
     s->counter = fork();
     if (!s->counter) {
         setpriority(PRIO_PROCESS, 0, 10);
+        if (!keep_only((int[]){box->dir, box->user_namespace, ends[1]}, 3)) _exit(1);
         if (!box->spec.uid_count && setns(box->user_namespace, CLONE_NEWUSER)) _exit(1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         int64_t size = 0;
         for (int i = 0; i <= box->state->layers; i++) { /* without those that somebody took away */
             char name[32];
@@ -91,7 +107,8 @@ void usage_counted(struct supervisor *s) {
     close(s->count_fd);
     s->count_fd = -1;
     waitpid(s->counter, NULL, 0);
-    s->count_at = boot_ms() + (took * COUNT_SHARE > COUNT_MS ? took * COUNT_SHARE : COUNT_MS);
+    took *= COUNT_SHARE;
+    s->count_at = boot_ms() + (took > COUNT_REST_MS ? COUNT_REST_MS : took > COUNT_MS ? took : COUNT_MS);
     if (known) {
         if (size != INT64_MAX) size += s->unlinked;
         s->disk = size;
@@ -141,10 +158,11 @@ void usage_tick(struct supervisor *s) {
         s->unlinked = look.unlinked;
     }
     if (counts_disk(s->box)) watch_disk(s, now);
-    int64_t end = boot_ms(), took = killed ? 0 : end - now; /* never more than a twentieth of our time, unless it was needed */
+    int64_t end = boot_ms(), took = killed ? 0 : end - now; /* a twentieth of our time, unless it was needed */
     bool busy = s->pids > 1, counted = !counts_disk(s->box) || (s->count_fd < 0 && s->count_began > s->busy_at);
     if (busy) s->busy_at = now;
-    s->usage_at = busy || !counted ? end + OFTEN_MS + took * COUNT_SHARE : INT64_MAX;
+    int64_t rest = took * COUNT_SHARE < REST_MS ? took * COUNT_SHARE : REST_MS; /* the guest decides how long a look takes */
+    s->usage_at = busy || !counted ? end + OFTEN_MS + rest : INT64_MAX;
 }
 
 /* The number in a file of the box's control groups; -1: none has it. */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,6 +62,47 @@ void walk_children(pid_t pid, void (*visit)(void *, pid_t), void *context) {
     depth--;
 }
 
+static char letter_of(const char *place) {
+    char path[WALK_PLACE + 8], text[512];
+    snprintf(path, sizeof path, "%s/stat", place);
+    if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
+    char *end = strrchr(text, ')'); /* the name may have anything in it */
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
+static bool stopped(char letter) { return letter == 'T' || letter == 't'; }
+static bool ended(char letter) { return !letter || letter == 'Z' || letter == 'X'; }
+
+/* The first thread but `pid` itself for which `wanted` is what it does: any that lives, or one that is not stopped either. */
+static char other_thread(pid_t pid, char place[WALK_PLACE], bool running) {
+    char path[64], letter = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *entry; tasks && !letter && (entry = readdir(tasks));) {
+        if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == (int)pid) continue;
+        snprintf(place, WALK_PLACE, "%s/%.16s", path, entry->d_name);
+        letter = letter_of(place);
+        if (ended(letter) || (running && stopped(letter))) letter = 0;
+    }
+    if (tasks) closedir(tasks);
+    return letter;
+}
+
+bool walk_other_thread(pid_t pid, char place[WALK_PLACE]) {
+    snprintf(place, WALK_PLACE, "/proc/%d", (int)pid);
+    char letter = letter_of(place);
+    return letter && ended(letter) && other_thread(pid, place, false);
+}
+
+char walk_state(pid_t pid) {
+    char place[WALK_PLACE], other = 0;
+    snprintf(place, sizeof place, "/proc/%d", (int)pid);
+    char letter = letter_of(place);
+    if (letter && (stopped(letter) || ended(letter))) other = other_thread(pid, place, true);
+    if (letter && !other && ended(letter)) other = other_thread(pid, place, false);
+    return other ? other : letter;
+}
+
 static pid_t parent_of(pid_t pid) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -98,15 +140,15 @@ bool walk_kill(pid_t first, pid_t pid, int wait_ms) {
 struct look {
     struct sample sample;
     bool exact;
-    pid_t first;
+    pid_t first, parent; /* `parent`: of the one that is looked at; 0: of the first */
     int64_t shared, page;
     ino_t seen[FDS_SEEN];
     size_t seen_count;
 };
 
-static bool read_proc(pid_t pid, const char *name, char *into, size_t room) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+static bool read_proc(const char *place, const char *name, char *into, size_t room) {
+    char path[WALK_PLACE + 16];
+    snprintf(path, sizeof path, "%s/%s", place, name);
     return read_file(AT_FDCWD, path, into, room) > 0;
 }
 
@@ -115,29 +157,29 @@ static int64_t kilobytes(const char *text, const char *name) {
     return at ? strtoll(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
-static int64_t memory_of(struct look *l, pid_t pid) {
+static int64_t memory_of(struct look *l, const char *place) {
     char text[4096];
-    if (l->exact && read_proc(pid, "smaps_rollup", text, sizeof text)) {
+    if (l->exact && read_proc(place, "smaps_rollup", text, sizeof text)) {
         l->shared += kilobytes(text, "\nPss_Shmem:");
         return kilobytes(text, "\nPss_Anon:") + kilobytes(text, "\nSwapPss:");
     }
-    if (!read_proc(pid, "statm", text, sizeof text)) return 0;
+    if (!read_proc(place, "statm", text, sizeof text)) return 0;
     const char *at = strchr(text, ' ');
     return at ? strtoll(at, NULL, 10) * l->page : 0;
 }
 
-static void cpu_of(struct look *l, pid_t pid) {
+static void cpu_of(struct look *l, const char *place) {
     char text[1024], *at;
-    if (!read_proc(pid, "stat", text, sizeof text) || !(at = strrchr(text, ')'))) return;
+    if (!read_proc(place, "stat", text, sizeof text) || !(at = strrchr(text, ')'))) return;
     for (int field = 2; field < 13 && at; field++) at = (at = strchr(at + 1, ' ')) ? at : NULL;
     for (int i = 0; at && i < 4; i++) l->sample.cpu_ms += strtoll(at, &at, 10) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
 /* Files that have no name any more, each once. */
-static void descriptors_of(struct look *l, pid_t pid) {
-    char path[64], link[32];
+static void descriptors_of(struct look *l, const char *place) {
+    char path[WALK_PLACE + 4], link[32];
     struct stat info;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    snprintf(path, sizeof path, "%s/fd", place);
     DIR *all = opendir(path);
     for (struct dirent *entry; all && (entry = readdir(all));) {
         ssize_t size = readlinkat(dirfd(all), entry->d_name, link, sizeof link - 1);
@@ -155,16 +197,29 @@ static void descriptors_of(struct look *l, pid_t pid) {
 
 static void look_at(void *context, pid_t pid) {
     struct look *l = context;
-    int64_t bytes = memory_of(l, pid);
+    char place[WALK_PLACE];
+    snprintf(place, sizeof place, "/proc/%d", (int)pid);
+    cpu_of(l, place); /* of all of its threads */
+    pid_t parent = l->parent;
+    int64_t bytes = 0, shared = l->shared, memfd = l->sample.memfd;
+    /* One that has not become a program yet (vfork) has the memory of its parent. */
+    if (!l->exact || !parent || syscall(SYS_kcmp, parent, pid, KCMP_VM, 0, 0)) {
+        bytes = memory_of(l, place);
+        if (!bytes && walk_other_thread(pid, place)) bytes = memory_of(l, place);
+    }
     l->sample.pids++;
     l->sample.memory += bytes;
-    cpu_of(l, pid);
-    if (pid != l->first) descriptors_of(l, pid);
+    if (pid != l->first) descriptors_of(l, place);
+    shared = l->shared - shared;
+    memfd = l->sample.memfd - memfd;
+    bytes += shared > memfd ? shared : memfd;
     if (pid != l->first && bytes >= l->sample.largest_bytes) {
         l->sample.largest = pid;
         l->sample.largest_bytes = bytes;
     }
+    l->parent = pid;
     walk_children(pid, look_at, l);
+    l->parent = parent;
 }
 
 struct sample walk_sample(pid_t first, bool exact) {

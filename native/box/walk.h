@@ -9,6 +9,13 @@
 /* Calls `visit` for each child that `pid` has now, of all its threads. */
 void walk_children(pid_t pid, void (*visit)(void *context, pid_t child), void *context);
 
+/* The letter of what `pid` does, proc_pid_stat(5); of its threads, that of one that goes on, if there is one. 0: it is gone. */
+char walk_state(pid_t pid);
+
+enum { WALK_PLACE = 64 };
+/* Where /proc tells of `pid` when its first thread has ended and another goes on. False: that is not so. */
+bool walk_other_thread(pid_t pid, char place[WALK_PLACE]);
+
 /* Signals `pid` if it still is below `first`: a number that was looked up a moment ago may be another's by now, and not in the box. */
 bool walk_signal(pid_t first, pid_t pid, int signo);
 

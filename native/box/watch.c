@@ -26,8 +26,11 @@ static bool add(int notify, const char *path, bool recursive, int nested) {
     if (id < 0) return false;
     size_t at = 0;
     while (at < folder_count && folders[at].id != id) at++;
-    errno = ENOSPC;
-    if (at == FOLDERS_MAX) return false;
+    if (at == FOLDERS_MAX) {
+        inotify_rm_watch(notify, id);
+        errno = ENOSPC;
+        return false;
+    }
     char *copy = strdup(path);
     if (!copy) return false;
     if (at == folder_count) folder_count++;
@@ -56,8 +59,15 @@ static void tell(int notify, const struct inotify_event *event, bool recursive) 
     char path[PATH_ROOM];
     struct writer w;
     const char *kind = kind_of(event->mask), *folder = "";
-    for (size_t i = 0; i < folder_count; i++)
-        if (folders[i].id == event->wd) folder = folders[i].path;
+    for (size_t i = 0; i < folder_count; i++) {
+        if (folders[i].id != event->wd) continue;
+        folder = folders[i].path;
+        if (!(event->mask & IN_IGNORED)) break;
+        free(folders[i].path); /* it is watched no more, and its number will be another's */
+        folders[i] = folders[--folder_count];
+        return;
+    }
+    if (!*folder && event->wd >= 0) return;
     int size = snprintf(path, sizeof path, "%s%s%s", event->len && !strcmp(folder, "/") ? "" : folder, event->len ? "/" : "",
                         event->len ? event->name : "");
     if (!kind || size < 0 || (size_t)size >= sizeof path) return;

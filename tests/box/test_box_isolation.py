@@ -157,6 +157,9 @@ def test_address_families(connection: Connection) -> None:
     tried = "import socket\nfor f,t,p in ((1,1,0),(2,1,0),(10,2,0),(16,3,0),(16,3,9),(17,3,0),(38,5,0),(40,1,0)):\n"
     tried += "  try: socket.socket(f,t,p).close(); print('ok',end=' ')\n  except OSError as e: print(e.errno,end=' ')"
     assert python(connection, tried) == "ok ok ok ok 97 97 97 97"
+    pairs = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nfor f in (1, 2, 16, 30, 38, 40):\n"
+    pairs += "  print(libc.socketpair(f, 1, 0, (ctypes.c_int * 2)()) and ctypes.get_errno(), end=' ')"
+    assert python(connection, pairs) == "0 97 97 97 97 97"
 
 
 def test_the_network_is_only_its_own_loopback(connection: Connection) -> None:

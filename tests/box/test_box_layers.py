@@ -123,6 +123,9 @@ def test_layers_may_be_moved_away(place: Place) -> None:
         "cd /; exec python3 -c \"import fcntl,time; f=open('/etc/passwd'); fcntl.flock(f, fcntl.LOCK_EX); time.sleep(99)\"",
         'cd /; exec python3 -c "import ctypes,time; c=ctypes.CDLL(None); '
         "c.inotify_add_watch(c.inotify_init(), b'/workspace', 0x100); time.sleep(99)\"",
+        "cd /; exec python3 -c \"import ctypes,os,threading,time; f=open('/workspace/m','w'); "
+        "threading.Thread(target=time.sleep,args=[99]).start(); "
+        "ctypes.CDLL(None).syscall(60 if os.uname().machine == 'x86_64' else 93, 0)\"",
     ],
 )
 def test_processes_that_hold_files_are_in_the_way(place: Place, holds: str) -> None:
