@@ -12,7 +12,10 @@
 
 #include "files.h"
 
-enum { FOLDERS_MAX = 8192, NESTED = 64 };
+#ifndef WATCHED_MAX
+#define WATCHED_MAX 8192
+#endif
+enum { FOLDERS_MAX = WATCHED_MAX, NESTED = 64 };
 enum { CHANGES = IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_ONLYDIR };
 
 static struct {
