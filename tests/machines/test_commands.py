@@ -363,3 +363,55 @@ async def test_a_limit_of_output_async(shared):
     assert result.limit == "output"
     started = await sandbox.commands.start("yes", output_limit=10_000)
     assert (await started.wait()).limit == "output"
+
+
+def slowly(seconds=15):
+    """Takes output more slowly than it comes, but not for ever: where nothing else ends it, this does."""
+    end = time.monotonic() + seconds
+
+    def take(_):
+        assert time.monotonic() < end, "nobody has ended it"
+        time.sleep(0.01)
+
+    return take
+
+
+def test_a_wait_ends_while_output_comes_and_comes(sandbox):
+    command = sandbox.commands.start("yes")
+    with pytest.raises(TimeoutError):
+        command.wait(0.5, on_data=slowly())
+    command.kill()
+    got = bytearray()
+    control = sandbox.commands.start("head -c 5000000 /dev/zero")
+    assert control.wait(30, on_data=lambda piece: got.extend(piece[1])).exit_code == 0
+    assert len(got) == 5_000_000
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_others_have_their_turn_while_output_comes_and_comes(sandbox, backend):
+    async def main():
+        ticks, seen = 0, 0
+
+        def counted(text):
+            nonlocal seen
+            seen += len(text)
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                await anyio.sleep(0.01)
+                ticks += 1
+
+        machine = await AsyncSandbox.connect(sandbox.id)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tick)
+            with anyio.move_on_after(1) as scope:
+                await machine.commands.run("yes", timeout_seconds=None, on_stdout=slowly())
+            assert scope.cancelled_caught
+            assert ticks > 2
+            control = await machine.commands.run("head -c 5000000 /dev/zero", on_stdout=counted)
+            tasks.cancel_scope.cancel()
+        assert control.exit_code == 0
+        assert seen == 5_000_000
+
+    anyio.run(main, backend=backend)

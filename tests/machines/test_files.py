@@ -288,7 +288,14 @@ def test_archives(files, shared, tmp_path, format):  # noqa: A002
     files.upload_archive(tmp_path / "p.archive", "/workspace/back", format=format)
     assert shared.commands.run("diff -r p back && echo same").stdout == "same\n"
     with pytest.raises(ValidationError):
-        files.download_archive("/workspace/p", tmp_path / "x", format="rar")
+        files.download_archive("/workspace/p", tmp_path / "p.archive", format="rar")
+    size = (tmp_path / "p.archive").stat().st_size
+    assert size > 0  # it was not made anew
+    shared.commands.run("head -c 2000000 /dev/urandom > p/large")
+    with pytest.raises(LimitExceededError):
+        files.download_archive("/workspace/p", tmp_path / "less", format=format, max_bytes=1_000_000)
+    assert (tmp_path / "less").stat().st_size <= 1_000_000
+    files.download_archive("/workspace/p", tmp_path / "less", format=format, max_bytes=3_000_000)
 
 
 def test_what_comes_down_stays_in_its_place(files, shared, tmp_path):
@@ -326,6 +333,90 @@ def test_what_comes_down_stays_in_its_place(files, shared, tmp_path):
             member.size = 2000
             archive.addfile(member, io.BytesIO(b"x" * 2000))
         unpack([big.getvalue()], tmp_path / "big", max_bytes=1000)
+
+
+def tar_of(*members):
+    """Names, what they lead to, and their kinds: by default links where there is something to lead to, else files."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, target, *kind in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = (kind or [tarfile.SYMTYPE if target else tarfile.REGTYPE])[0], target
+            member.size = 4 if member.type == tarfile.REGTYPE else 0
+            archive.addfile(member, io.BytesIO(b"evil"))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("filters", [True, False])
+def test_names_too_long_to_be_followed_lead_nowhere(tmp_path, monkeypatch, filters):
+    """CVE-2025-4517: what is too long for `realpath` is not too long for the kernel, which has short links to the same place."""
+    from gloveport.host.machines.archives import unpack
+
+    if not filters:  # as in Python before 3.11.4
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (tmp_path / "outside").mkdir()
+    place = tmp_path / "down"
+    letters = "abcdefghijklmnop"
+    long = "d" * ((4085 - len(str(place))) // len(letters) - 1)
+    members, path = [], ""
+    for letter in letters:
+        members += [(f"{path}{long}", "", tarfile.DIRTYPE), (f"{path}{letter}", long)]
+        path += f"{long}/"
+    far = f"{'/'.join(letters)}/{'l' * 254}"
+    members += [
+        (far, "../" * len(letters)),
+        ("escape", f"{far}/../outside"),
+        ("escape/pwned", ""),
+    ]
+    told = unpack([tar_of(*members)], place, max_bytes=10_000)
+    assert os.listdir(tmp_path / "outside") == []
+    assert {far, "escape"} <= {name for name, _ in told.skipped}
+    assert os.readlink(place / "a") == long  # the control: it was unpacked
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+@pytest.mark.parametrize("left_out", [tarfile.SYMTYPE, tarfile.FIFOTYPE])
+def test_what_was_left_out_does_not_come_back_by_a_link(tmp_path, kind, left_out):
+    """`tarfile` makes the member that a link names when it cannot make the link."""
+    from gloveport.host.machines.archives import unpack
+
+    members = [("bad", str(tmp_path), left_out), ("h", "./" * 3000 + "bad", kind)]
+    with contextlib.suppress(OSError):  # the name is too long
+        unpack([tar_of(*members)], tmp_path / "down", max_bytes=1000)
+    assert os.listdir(tmp_path / "down") == []
+
+
+def test_links_that_stay_inside(tmp_path):
+    from gloveport.host.machines.archives import unpack
+
+    good = [
+        ("a/b/file", ""),
+        ("a/b/near", "file"),
+        ("a/b/./up", "../.././a/b/file"),
+        ("a/top", ".."),
+        ("later", "a/none"),
+        ("hard", "a/b/file", tarfile.LNKTYPE),
+    ]
+    bad = [
+        ("a/over", "../.."),
+        ("a/round", "b/../../.."),
+        ("a/top/file", ""),  # through a link
+        ("a/b/near", ""),
+        ("flat", "a/top", tarfile.LNKTYPE),  # leads further up from here
+        ("nothing", "none", tarfile.LNKTYPE),
+        ("hard", "hard", tarfile.LNKTYPE),
+        ("x/../y", ""),
+        (".", "a", tarfile.LNKTYPE),
+    ]
+    place = tmp_path / "down"
+    for _ in range(2):  # also over what is there
+        told = unpack([tar_of(*good, *bad)], place, max_bytes=1000)
+        assert [name for name, _ in told.skipped] == [name for name, *_ in bad]
+        assert sorted(os.listdir(place)) == ["a", "hard", "later"]
+        assert sorted(os.listdir(place / "a")) == ["b", "top"]
+        assert (place / "a/b/near").read_text() == (place / "a/top/a/b/up").read_text() == "evil"
+        assert os.readlink(place / "later") == "a/none"
+        assert (place / "hard").stat().st_ino == (place / "a/b/file").stat().st_ino
 
 
 def test_a_zip_with_names_that_lead_outside_is_refused(files):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import signal
 import threading
 
 import anyio
@@ -11,7 +13,8 @@ import pytest
 
 from gloveport import AsyncSandbox, Sandbox
 from gloveport.errors import CommandNotFoundError, OtherHostError, RemoteUnsupportedError, SandboxError, ValidationError
-from gloveport.machines.estate import estate
+from gloveport.machines.estate import Estate, estate
+from gloveport.machines.locks import hold, transition
 
 from .conftest import eventually
 from .hands import Hand
@@ -76,6 +79,52 @@ def test_after_a_fork_of_the_process(sandbox):
         assert file.read() == "fine"
     os.waitpid(child, 0)
     assert sandbox.get_info().metadata == {"by": "child"}
+
+
+def test_a_fork_while_another_thread_uses_the_list(sandbox):
+    registry, inside, done = estate().registry, threading.Event(), threading.Event()
+
+    def use():
+        with registry._using():
+            inside.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    inside.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(10)  # ends it, should it wait for a thread that it does not have
+        try:
+            os._exit(0 if registry.get(sandbox.id) else 1)
+        finally:
+            os._exit(2)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_child_does_not_keep_the_locks_of_a_sweep(sandbox, monkeypatch):
+    children, sweep_one = [], Estate._sweep_one
+
+    def forks(self, id):  # noqa: A002
+        if id == sandbox.id:
+            children.append(os.fork())
+            if children[-1] == 0:
+                signal.pause()
+        return sweep_one(self, id)
+
+    monkeypatch.setattr(Estate, "_sweep_one", forks)
+    estate().sweep()
+    try:
+        with transition(estate().root, sandbox.id, timeout=0.5):
+            pass
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert len(children) == 1
 
 
 def test_threads_make_and_delete(state):
@@ -151,6 +200,76 @@ def test_pools(state):
             Sandbox.pool(wrong)
     with pytest.raises(ValidationError):
         Sandbox.pool(1, memory_mb=1)
+
+
+def test_a_pool_that_cannot_be_filled_leaves_nothing(state, monkeypatch):
+    pool = Sandbox.pool(2)
+    real, made = pool._draft.create, []
+
+    def create(**changes):
+        if made:
+            raise SandboxError("no more")
+        made.append(real(**changes))
+        return made[-1]
+
+    monkeypatch.setattr(pool._draft, "create", create)
+    with pytest.raises(SandboxError, match="no more"), pool:
+        pass
+    assert len(made) == 1
+    assert estate().registry.find(pool=pool.id) == []
+    held = hold(estate().root, f"pool {pool.id}")
+    assert held is not None  # else no other process would ever sweep
+    os.close(held)
+
+
+def late(pool, monkeypatch):
+    """Makes the pool's next machine wait for the second of these; the first says that it does."""
+    real, begun, go = pool._draft.create, threading.Event(), threading.Event()
+
+    def create(**changes):
+        begun.set()
+        assert go.wait(30)
+        return real(**changes)
+
+    monkeypatch.setattr(pool._draft, "create", create)
+    return begun, go
+
+
+def test_what_is_taken_while_a_pool_is_filled_gets_its_own_clocks(state, monkeypatch):
+    armed = []
+    real = Estate.rearm
+    monkeypatch.setattr(Estate, "rearm", lambda self, record: (armed.append(record.id), real(self, record)))
+    with Sandbox.pool(2) as pool:
+        begun, go = late(pool, monkeypatch)
+        first = pool.create()
+        assert begun.wait(30)
+        second = pool.create(timeout_seconds=None)
+        go.set()
+    with first, second:
+        assert sorted(armed) == sorted([first.id, second.id])
+
+
+def test_a_machine_whose_clocks_cannot_be_set_does_not_end_a_pool(state, monkeypatch):
+    monkeypatch.setattr("gloveport.machines.estate.transition", functools.partial(transition, timeout=0.2))
+    with Sandbox.pool(1) as pool:
+        with pool.create() as taken:
+            with transition(estate().root, taken.id):
+                eventually(lambda: pool.waiting() == 1)
+        with pool.create() as other:
+            assert other.id != taken.id
+
+
+def test_a_machine_that_comes_after_a_pool_was_closed_is_deleted(state, monkeypatch):
+    pool = Sandbox.pool(1)
+    begun, go = late(pool, monkeypatch)
+    filling = threading.Thread(target=pool.fill)
+    filling.start()
+    assert begun.wait(30)
+    pool.close()
+    go.set()
+    filling.join(30)
+    assert pool.waiting() == 0
+    assert estate().registry.find(pool=pool.id) == []
 
 
 @pytest.mark.anyio

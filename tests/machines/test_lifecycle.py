@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import fcntl
 import os
 import signal
 import time
@@ -13,8 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from gloveport import UNSET, Sandbox
-from gloveport.errors import SandboxGoneError, SandboxNotFoundError, SandboxPausedError, ValidationError
+from gloveport.errors import (
+    CapabilityError,
+    SandboxGoneError,
+    SandboxNotFoundError,
+    SandboxPausedError,
+    ValidationError,
+)
 from gloveport.machines.estate import estate
+from gloveport.machines.namespace.driver import NamespaceDriver
 
 from .conftest import boxes_alive, eventually, groups_left
 from .hands import Hand
@@ -173,6 +182,49 @@ def test_a_dead_holder(sandbox):
     assert again.files.read_text("/workspace/kept") == "yes"
     assert again.commands.list() == []
     assert Sandbox.connect(sandbox.id).found == "running"
+
+
+def test_a_restart_that_fails_keeps_the_files(sandbox, monkeypatch):
+    """Once and again; while one that has never lived is swept."""
+    sandbox.files.write("/workspace/kept", "yes")
+    os.kill(int(told(sandbox)["holder"]), signal.SIGKILL)
+    eventually(lambda: not boxes_of(sandbox))
+    since = estate().seen(sandbox._box.record).since
+    with monkeypatch.context() as patch:
+        patch.setattr(NamespaceDriver, "_run", lambda *_: "error stage=namespaces errno=1 message=x")
+        for _ in range(2):
+            with pytest.raises(CapabilityError, match="namespaces"):
+                Sandbox.connect(sandbox.id)
+            assert (sandbox.status, estate().gone(sandbox.id).files_kept) == ("stopped", True)
+            assert estate().seen(sandbox._box.record).since == since  # `auto_delete` goes on
+        never = estate().folder("box-never")
+        never.mkdir()
+        estate().registry.add(dataclasses.replace(estate().record(sandbox.id), id="box-never"))
+        with pytest.raises(CapabilityError):
+            estate().wake("box-never")
+        swept = estate().sweep()
+        assert "box-never" in swept and sandbox.id not in swept
+    again = Sandbox.connect(sandbox.id)
+    assert (again.found, again.files.read_text("/workspace/kept")) == ("restarted", "yes")
+
+
+def test_who_is_being_started_is_not_gone(sandbox, monkeypatch):
+    os.kill(int(told(sandbox)["holder"]), signal.SIGKILL)
+    eventually(lambda: not boxes_of(sandbox))
+    seen = []
+
+    def run(_, folder):
+        lock = os.open(folder / "lock", os.O_RDWR)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        seen.append(sandbox.status)
+        os.close(lock)
+        return "error stage=overlay errno=28 message=x"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NamespaceDriver, "_run", run)
+        with pytest.raises(CapabilityError):
+            Sandbox.connect(sandbox.id)
+    assert seen == ["active"]
 
 
 def test_a_dead_supervisor_changes_nothing(sandbox):

@@ -172,6 +172,26 @@ def test_what_a_secret_leaves_in_the_machine(as_if):
         assert (estate().folder(sandbox.id) / "secrets.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_machine_from_a_snapshot_has_placeholders_of_its_own(as_if):
+    pytest.importorskip("cryptography")
+    given = {
+        "network": ["api.example.com:443"],
+        "secrets": {"TOKEN": NetworkSecret(value="the-real-value", hosts=["api.example.com"])},
+        "env_vars": {"OTHER": "x"},
+    }
+    with Sandbox.create(**given) as first:
+        old = first.commands.run("echo $TOKEN").stdout.strip()
+        shot = first.snapshot("with-secrets")
+    try:
+        with Sandbox.create(from_snapshot=shot, network=given["network"], secrets=given["secrets"]) as second:
+            token, other = second.commands.run("echo $TOKEN; echo $OTHER").stdout.splitlines()
+            (secret,) = json.loads((estate().folder(second.id) / "secrets.json").read_text())["secrets"]
+    finally:
+        Sandbox.delete_snapshot(shot)
+    assert token == secret["placeholder"] != old
+    assert other == "x"  # the control: the rest of its environment is the snapshot's
+
+
 def test_a_pool_with_a_network(as_if):
     with Sandbox.pool(1, network=["pypi.org"]) as pool, pool.create("job", env_vars={"A": "b"}) as sandbox:
         assert plan(sandbox)["rules"]["allow"][0]["host"] == "pypi.org"

@@ -114,19 +114,20 @@ class Evaluator:
             self._note(destination, verdict)
         return verdict
 
-    def weigh(self, destination: Destination) -> Verdict:
-        """The same without a line in the log, for whoever has not made up its mind about what it wants."""
-        return self._evaluate(destination)
+    def weigh(self, destination: Destination, addresses: Iterable[str] = ()) -> Verdict:
+        """The same without a line in the log, for whoever has not made up its mind about what it wants. Addresses must pass as well."""
+        verdict = self._evaluate(destination)
+        if verdict.allowed:
+            verdict = next(filter(None, (self._refusal(destination, verdict, text) for text in addresses)), verdict)
+        return verdict
 
     def vet(self, destination: Destination, addresses: Iterable[str]) -> Vetted:
         """The destination with its addresses, all of which must pass. Raises `EgressDeniedError`.
 
         One refused address refuses all: which of them a connection would get is the name server's choice.
         """
-        verdict = self._evaluate(destination)
         found = tuple(dict.fromkeys(addresses))[:_MAX_ADDRESSES]
-        if verdict.allowed:
-            verdict = next(filter(None, (self._refusal(destination, verdict, text) for text in found)), verdict)
+        verdict = self.weigh(destination, found)
         self._note(destination, verdict)
         if not verdict.allowed:
             raise refusal(verdict)

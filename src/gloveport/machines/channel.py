@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from ..errors import UnreachableError
@@ -220,10 +221,11 @@ class Channel:
         poll.register(line.sock, events)
         while True:
             left = _LOOK if line.deadline is None else min(_LOOK, line.deadline - time.monotonic())
-            if poll.poll(max(left, 0) * 1000):
-                return
-            if line.deadline is not None and time.monotonic() >= line.deadline:
+            ready = poll.poll(max(left, 0) * 1000)
+            if line.deadline is not None and time.monotonic() >= line.deadline:  # also while output comes and comes
                 raise TimeoutError("the machine had not answered in the time that was given")
+            if ready:
+                return
             self._look(line)
 
     # ── in an event loop ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -388,14 +390,18 @@ async def _send_async(line: _Line, data: bytes, look: Callable[[_Line], None]) -
 
 
 async def _receive_async(line: _Line, look: Callable[[_Line], None]) -> bytes:
+    waited = False
     while True:
         try:
             data = line.sock.recv(_RECEIVE_BYTES)
         except BlockingIOError:
             await _ready(line, look, anyio.wait_readable)
+            waited = True
             continue
         except ConnectionError:
             data = b""
+        if not waited:  # it comes faster than it is read, and others must have their turn
+            await anyio.lowlevel.checkpoint()
         line.heard, line.since = line.heard or bool(data), time.monotonic()
         return data
 

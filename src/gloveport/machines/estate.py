@@ -25,13 +25,14 @@ from ..errors import (
 )
 from .driver import Driver
 from .gvisor.driver import GvisorDriver
+from .gvisor.roots import merged_layer
 from .home import box_folder, host_name, state_root
 from .images.collection import collect
 from .images.layers import LIVE, MERGED, LayerStore
 from .images.manifests import ImageStore
 from .images.owners import Owners
 from .images.trees import open_folder, remove_tree
-from .locks import hold, transition
+from .locks import hold, let_go, transition
 from .namespace.driver import NamespaceDriver
 from .registry import Record, Registry
 from .spec import UID_BASE, BoxSpec, Image, Limits
@@ -130,14 +131,7 @@ class Estate:
         return BoxSpec(
             id=record.id,
             hostname=str(options.get("hostname") or "sandbox"),
-            image=Image(
-                name=options["image"]["name"],
-                layers=tuple(self._layer(text) for text in options["image"]["layers"]),
-                binds=tuple((source, place) for source, place in options["image"]["binds"]),
-                keep=tuple(options["image"]["keep"]),
-                env=options["image"]["env"],
-                workdir=options["image"].get("workdir", "/workspace"),
-            ),
+            image=self._image(record),
             limits=Limits(**options["limits"]),
             env=options.get("base_env", {}),
             root=options.get("user") == "root",
@@ -148,6 +142,17 @@ class Estate:
             network=network,
             gateway_argv=tuple(_gateway(self.root)) if network else (),
             gateway_socket=str(self.root / _GATEWAY_SOCKET) if network else "",
+        )
+
+    def _image(self, record: Record) -> Image:
+        image = record.options["image"]
+        return Image(
+            name=image["name"],
+            layers=tuple(self._layer(text) for text in image["layers"]),
+            binds=tuple((source, place) for source, place in image["binds"]),
+            keep=tuple(image["keep"]),
+            env=image["env"],
+            workdir=image.get("workdir", "/workspace"),
         )
 
     def _layer(self, text: str) -> Path:
@@ -325,7 +330,7 @@ class Estate:
                     if self._sweep_one(id):
                         swept.append(id)
             finally:
-                os.close(descriptor)
+                let_go(descriptor, id)
         self.registry.forget()
         self.collect()
         return swept
@@ -333,8 +338,9 @@ class Estate:
     def collect(self, *, everything: bool = False, young: float = 3600.0) -> list[str]:
         """Remove copies of files on which no machine, image or snapshot stands any more, with `everything` other layers, too. Gives
         their ids. Those that are younger than so many seconds stay: somebody may be about to use them."""
-        used = set[str]()
-        for record in (*self.registry.find(), *self.registry.snapshots()):
+        machines = self.registry.find()
+        used = {merged_layer(self._image(record)) for record in machines if record.driver == GvisorDriver.name}
+        for record in (*machines, *self.registry.snapshots()):
             used |= {layer_name(text) for text in record.options["image"]["layers"]}
         if everything:
             from .images.host import host_image
@@ -368,9 +374,10 @@ class Estate:
         if seen.condition == "absent" or seen.reason == "not-started":
             return "never-started"
         if record.pool is not None:
-            owner = hold(self.root, f"pool {record.pool}")
+            key = f"pool {record.pool}"
+            owner = hold(self.root, key)
             if owner is not None:  # nobody holds it: the pool's process is gone
-                os.close(owner)
+                let_go(owner, key)
                 return "pool-closed"
         if seen.condition == "stopped" and doomed(record, seen):
             return "auto-delete"

@@ -15,7 +15,7 @@ from typing import Final
 
 from ..errors import ConflictError
 
-__all__ = ("hold", "transition")
+__all__ = ("hold", "let_go", "transition")
 
 _FLOCK: Final = struct.Struct("@hhqqi4x")
 """`struct flock` of 64-bit Linux."""
@@ -29,7 +29,7 @@ def _range(kind: int, key: str) -> bytes:
 
 
 def hold(root: Path, key: str) -> int | None:
-    """Take this lock if it is free, until the descriptor that is given is closed or the process ends. `None`: somebody has it."""
+    """Take this lock if it is free, until `let_go` of the descriptor that is given, or the process ends. `None`: somebody has it."""
     descriptor = os.open(root / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         # Locks of the open file (Linux 3.15), not of the process: threads exclude each other, too.
@@ -40,6 +40,14 @@ def hold(root: Path, key: str) -> int | None:
             return None
         raise
     return descriptor
+
+
+def let_go(descriptor: int, key: str) -> None:
+    """Give it back by name: a child that was forked in between has the same open file."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _range(fcntl.F_UNLCK, key))
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -54,6 +62,4 @@ def transition(root: Path, id: str, *, timeout: float = 60.0) -> Generator[None]
     try:
         yield
     finally:
-        # Given back by name: a child that was forked in between has the same open file.
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _range(fcntl.F_UNLCK, id))
-        os.close(descriptor)
+        let_go(descriptor, id)

@@ -86,9 +86,14 @@ class Registry:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = {}
         self._owner = os.getpid()
         self._connection: sqlite3.Connection | None = None
+
+    @property
+    def _lock(self) -> threading.Lock:
+        # One for each process: another thread may have held the parent's at a fork, and is not there to give the child's back.
+        return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def _open(self) -> sqlite3.Connection:
         if self._owner != os.getpid():  # a connection must not cross a fork (sqlite.org/howtocorrupt.html §2.6)

@@ -104,6 +104,8 @@ class BoxSpec:
     proxy: str = ""
     """`PORT:/SOCKET` in the machine, of drivers whose machines reach the gateway by a proxy."""
     cgroups: tuple[str, ...] = ()
+    cgroup_memory: bool = False
+    """Whether those limit memory: a group may be given without that controller."""
     privileged: bool = False
     """Whether the host side is root, so that the machine has a range of user ids."""
 
@@ -157,7 +159,7 @@ class BoxSpec:
             "cpu_ms_per_s": limits.cpus and max(1, round(limits.cpus * 1000)),
         }
         pairs += [(name, value) for name, value in given.items() if value]
-        return [*pairs, ("limits", "cgroup" if self.cgroups else "rlimit")]
+        return [*pairs, ("limits", "cgroup" if self.cgroup_memory else "rlimit")]
 
     def _timers(self) -> list[tuple[str, Any]]:
         pairs: list[tuple[str, Any]] = [("wake", int(self.wake)), ("network", "gateway" if self.network else "none")]

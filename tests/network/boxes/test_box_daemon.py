@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import json
 import os
 import signal
@@ -16,8 +18,16 @@ from pathlib import Path
 import pytest
 
 from gloveport import NetworkRules
+from gloveport.egress.evaluator import Destination
+from gloveport.egress.gateway.boxes import connections
 from gloveport.egress.gateway.boxes.commands import Command
+from gloveport.egress.gateway.boxes.connections import BoxConnections
+from gloveport.egress.gateway.boxes.journal import Journal
+from gloveport.egress.gateway.boxes.plans import SECRETS_FILE
+from gloveport.egress.gateway.boxes.policy import BoxPolicy
 from gloveport.egress.gateway.launching import DaemonClient, daemon_command
+from gloveport.egress.gateway.limits import GatewayLimits
+from gloveport.egress.lookup import Lookups
 from gloveport.errors import EngineUnavailableError
 
 from ..world import OPEN
@@ -170,6 +180,24 @@ def test_the_next_request_after_its_death_works(box):
     assert len(b.rows(kind="connection", verdict="allowed")) == 3
 
 
+def until(check):
+    end = time.monotonic() + 20
+    while not check():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_supervisor_whose_box_cannot_be_read_comes_again(box):
+    b = box(["open.test"], by_hand=True)
+    assert b.curl("http://open.test/")[1] == OPEN
+    Path(b.folder, SECRETS_FILE).write_text("none")
+    b.channel.shutdown(socket.SHUT_RDWR)
+    until(lambda: b.answer.get("error"))
+    Path(b.folder, SECRETS_FILE).unlink()
+    until(lambda: not b.answer.get("error"))
+    assert b.curl("http://open.test/")[1] == OPEN
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_connection_goes_on_while_its_supervisor_is_gone(box, by_hand):
     b = box(["open.test:9000", "open.test:8080"], by_hand=by_hand)
@@ -203,21 +231,81 @@ def test_rules_change_while_it_runs(box):
     assert box.world.reached() == []
 
 
-def test_connections_that_are_no_longer_allowed_end(box):
-    b = box(["open.test:9000", "other.test:9000"])
+OTHER_ONLY = NetworkRules(allow=("other.test:9000",))
+BOTH = NetworkRules(allow=("open.test:9000", "other.test:9000"))
+NEAR = NetworkRules(allow=("intranet.test:9000", "other.test:9000"))
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("open.test", BOTH, OTHER_ONLY),
+        ("open.test", BOTH, dataclasses.replace(BOTH, deny=(f"cidr:{OPEN}/32",))),
+        ("intranet.test", dataclasses.replace(NEAR, private=("10.0.0.5/32",)), NEAR),
+    ],
+    ids=["of a name", "to an address", "to an address that is near"],
+)
+def test_connections_that_are_no_longer_allowed_end(box, name, before, after):
+    b = box(before)
     code = (
         "import socket, time\n"
         "def made(host):\n s = socket.create_connection((host, 9000), 10); s.sendall(b'1'); s.recv(9); return s\n"
         "def tried(s):\n try:\n  s.sendall(b'2'); return bool(s.recv(9))\n except OSError: return False\n"
-        "one, two = made('open.test'), made('other.test'); time.sleep(1.5); print(tried(one), tried(two))"
+        f"one, two = made({name!r}), made('other.test'); time.sleep(1.5); print(tried(one), tried(two))"
     )
     done = []
     thread = threading.Thread(target=lambda: done.append(b.python(code)))
     thread.start()
     time.sleep(0.8)
-    b.change(network=["other.test:9000"])
+    b.change(network=after)
     thread.join()
     assert done[0][1] == "False True\n"
+
+
+@pytest.mark.parametrize("after", [dataclasses.replace(BOTH, deny=(f"cidr:{OPEN}/32",)), OTHER_ONLY, BOTH])
+def test_rules_that_change_while_a_connection_is_made_hold_for_it(monkeypatch, after):
+    class Upstream(socket.socket):
+        def getpeername(self):
+            return OPEN, 9000
+
+    async def main():
+        policy = BoxPolicy(BOTH, Lookups(lambda host, port: [OPEN], 1))
+        made = BoxConnections(policy, GatewayLimits(), Journal(None))
+        listener = socket.create_server(("127.0.0.1", 0))
+        upstream = Upstream()
+        upstream.connect(listener.getsockname())
+
+        async def connect(vetted, deadline):
+            policy.replace(after)
+            made.recheck()
+            return upstream
+
+        monkeypatch.setattr(connections, "connect_async", connect)
+        row = made.row(Destination("open.test", 9000))
+        with listener, upstream:
+            return await made.reach(Destination("open.test", 9000), row) is not None, row.verdict
+
+    assert asyncio.run(main()) == ((True, "allowed") if after is BOTH else (False, "blocked"))
+
+
+@pytest.mark.parametrize(("after", "goes_on"), [("/bytes", True), ("/other", False)])
+def test_a_request_is_judged_by_its_path_when_rules_change(box, after, goes_on):
+    b = box(["GET http://open.test:8080/bytes"])
+    code = (
+        "import socket, time\ndef made():\n return socket.create_connection(('open.test', 8080), 10)\n"
+        "def ask(s, count): s.sendall(b'GET /bytes/%d HTTP/1.1\\r\\nHost: open.test:8080\\r\\n\\r\\n' % count); return s.recv(12)\n"
+        "one, two, count = made(), made(), 0; ask(one, 30000000); time.sleep(1.5)\n"
+        "try:\n one.shutdown(socket.SHUT_WR)\n while data := one.recv(1 << 20): count += len(data)\nexcept OSError: pass\n"
+        "print(count >= 30000000, ask(two, 5)[-3:].decode())"
+    )
+    done = []
+    thread = threading.Thread(target=lambda: done.append(b.python(code)))
+    thread.start()
+    time.sleep(0.8)
+    b.change(network=[f"GET http://open.test:8080{after}", "other.test"])
+    thread.join()
+    # The other one had asked for nothing yet.
+    assert done[0][1] == ("True 200\n" if goes_on else "False 403\n")
 
 
 def test_a_change_holds_for_a_gateway_that_starts_later(box):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -10,6 +11,7 @@ import time
 
 import pytest
 
+from gloveport import NetworkRules
 from gloveport.egress.gateway.boxes.plans import SECRETS_FILE, BoxSecret, BoxSecrets, write_file
 
 from ..world import OPEN, OTHER
@@ -185,3 +187,66 @@ def test_rules_change_and_it_goes(proxied):
     assert b.said(get("http://other.test/")).startswith("HTTP/1.1 200")
     b.change(proxy=False)
     assert os.listdir(os.path.join(b.folder, "net")) == []
+
+
+def begun(sock, said):
+    sock.sendall(said)
+    data = sock.recv(1000)
+    assert b" 200 " in data
+    return data
+
+
+def goes_on(sock):
+    try:
+        sock.sendall(b"2")
+        return sock.recv(9) == b"2"
+    except ConnectionError:
+        return False
+
+
+def test_tunnels_that_are_no_longer_allowed_end(proxied):
+    both = ("open.test:9000", "other.test:9000")
+    b = proxied(NetworkRules(allow=both))
+    for after in (NetworkRules(allow=both[1:]), NetworkRules(allow=both, deny=(f"cidr:{OPEN}/32",))):
+        with b.connect() as one, b.connect() as two:
+            for sock, where in zip((one, two), both, strict=True):
+                begun(sock, f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode())
+                assert goes_on(sock)
+            b.change(network=after)
+            assert (goes_on(one), goes_on(two)) == (False, True)
+        b.change(network=NetworkRules(allow=both))
+
+
+@pytest.mark.parametrize(("after", "goes_on"), [("/bytes", True), ("/other", False)])
+def test_requests_that_are_no_longer_allowed_end(proxied, after, goes_on):
+    b = proxied(["GET http://open.test:8080/bytes"])
+    with b.connect() as sock:
+        begun(sock, get("http://open.test:8080/bytes/30000000"))
+        b.change(network=[f"GET http://open.test:8080{after}", "other.test"])
+        count = 0
+        with contextlib.suppress(ConnectionError):
+            sock.shutdown(socket.SHUT_WR)
+            while data := sock.recv(1 << 20):
+                count += len(data)
+        assert (count > 29_000_000) == goes_on
+
+
+@pytest.mark.parametrize("after", ["http://files.test:8000/echo", "http://files.test:8000/other"])
+def test_requests_with_secrets_that_are_no_longer_allowed_end(proxied, after):
+    b = proxied(["http://files.test:8000/echo"])
+    secret = BoxSecret("KEY", "placeholder-of-it", "real-value-of-it", ("http://files.test:8000",))
+    write_file(b.folder, SECRETS_FILE, BoxSecrets((secret,)))
+    b.change()
+
+    def answered(sock, said):
+        data = begun(sock, said)
+        while not data.endswith(b"/echo"):
+            data += sock.recv(1000)
+
+    with b.connect() as sock:
+        answered(sock, get("http://files.test:8000/echo"))
+        b.change(network=[after, "other.test"])
+        if after.endswith("echo"):
+            answered(sock, b"GET /echo HTTP/1.1\r\nHost: files.test:8000\r\n\r\n")
+        else:
+            assert sock.recv(1000) == b""

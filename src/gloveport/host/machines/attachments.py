@@ -45,7 +45,10 @@ class Attachment:
             return record
         for path, content in files.files.items():
             _put(folder / "upper", path, content)
-        options = {**record.options, "env": {**files.environment, **record.options["env"]}}
+        # A snapshot remembers the placeholders of another machine: those are never what a secret of this one is found by.
+        placeholders = {name: files.environment[name] for name in self.secrets}
+        environment = {**files.environment, **record.options["env"], **placeholders}
+        options = {**record.options, "env": environment}
         return dataclasses.replace(record, options=options)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Literal
 
-from ...errors import FileNotFoundInSandboxError, ValidationError
+from ...errors import FileNotFoundInSandboxError, LimitExceededError, ValidationError
 from ...machines.box import Box
 from ...machines.filing import FileEvent, FileInfo
 from ...machines.wire import Ask, Tag
@@ -180,14 +180,16 @@ class Files:
         max_bytes: int = MAX_DIRECTORY_BYTES,
         user: str | None = None,
     ) -> None:
-        """A directory of the machine as a tar or zip file on the host. A tar file is what the machine sent: unpack it with care."""
+        """A directory of the machine as a tar or zip file on the host. A tar file is what the machine sent: unpack it with care. It has
+        at most `max_bytes`; of a zip file its contents do. Raises `LimitExceededError`."""
+        checked_format(format)  # before a file is made
         with contextlib.ExitStack() as stack:
             out = stack.enter_context(open(to, "wb")) if isinstance(to, (str, os.PathLike)) else to
             pieces = stack.enter_context(contextlib.closing(self._channel.stream(self._plans.tar_out(path, user)())))
-            if checked_format(format) == "zip":
+            if format == "zip":
                 zip_of_tar(pieces, out, max_bytes=max_bytes)
             else:
-                for piece in pieces:
+                for piece in _bounded(pieces, max_bytes):
                     out.write(piece)
 
     def upload_archive(
@@ -211,6 +213,17 @@ def checked_format(format: str) -> str:  # noqa: A002
     if format not in ("tar", "zip"):
         raise ValidationError(f"`format` must be 'tar' or 'zip', not {format!r}")
     return format
+
+
+def _bounded(pieces: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    count = 0
+    for piece in pieces:
+        count += len(piece)
+        if count > max_bytes:
+            raise LimitExceededError(
+                f"the archive has more than {max_bytes} bytes", limit="output", hint="raise `max_bytes`"
+            )
+        yield piece
 
 
 def sent_once(data: object) -> bool:

@@ -66,6 +66,10 @@ class WarmBoxes(Generic[Handle]):
         """Make what is missing, one after the other."""
         while not self.closed and self._owner == os.getpid() and len(self._ready) < self.size:
             box = self._draft.create(pool=self.id)
+            if self.closed:  # in the meantime, by another thread, which did not see this one
+                box.channel.drop()
+                self.estate.kill(box.id, "pool-closed")
+                return
             box.channel.run(
                 lambda: Follower(limit=4096).run(_WARM)
             )  # its programs are in memory, and a connection is open
@@ -87,12 +91,16 @@ class WarmBoxes(Generic[Handle]):
             self._wanted.wait()
             self._wanted.clear()
             closing = self._closing.wait(_REFILL_SECONDS)
-            while self._taken:
-                self.estate.rearm(self._taken.popleft())
+            self._rearm()
             if closing:
                 return
             with contextlib.suppress(SandboxError, OSError):  # whoever takes one when there is none is told
                 self.fill()
+
+    def _rearm(self) -> None:
+        while self._taken:
+            with contextlib.suppress(SandboxError, OSError):  # of one machine, which another process is changing
+                self.estate.rearm(self._taken.popleft())
 
     def take(
         self,
@@ -145,6 +153,7 @@ class WarmBoxes(Generic[Handle]):
         if filler is not None and self._owner == os.getpid():
             filler.join()
         if self._owner == os.getpid():
+            self._rearm()  # of what was taken while the filler was busy
             while self._ready:
                 self._ready.pop().channel.drop()
             for record in self.estate.registry.find(pool=self.id):
@@ -165,7 +174,11 @@ class SandboxPool(WarmBoxes[Sandbox]):
     """
 
     def __enter__(self) -> Self:
-        self.fill()
+        try:
+            self.fill()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

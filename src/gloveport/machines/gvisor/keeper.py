@@ -409,14 +409,14 @@ class Keeper:
     async def _watch(self) -> None:
         while not self.ended.is_set():
             await asyncio.sleep(min(1.0, max(0.02, self._due() - _boot())))
-            if self._phase == "running" and self._shared.too_large():
-                self._end("disk")
-            elif _boot() >= self._due():
-                try:
+            try:
+                if self._phase == "running" and self._shared.too_large():
+                    self._end("disk")
+                elif _boot() >= self._due():
                     await self._act()
-                except SandboxError as error:
-                    print(f"it could not be paused: {error}", file=sys.stderr)
-                    self._since = self._used = _boot()
+            except (SandboxError, OSError) as error:
+                print(f"it could not be paused: {error}", file=sys.stderr)
+                self._since = self._used = _boot()
 
     def _due(self) -> float:
         """When the next clock strikes, in seconds since the start of the host."""

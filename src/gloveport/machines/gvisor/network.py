@@ -18,6 +18,8 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final
 
+from .children import adopt_orphans
+
 __all__ = ("FOLDER", "PORT", "SOCKET", "Attached", "Starter", "proxy_environment")
 
 FOLDER: Final = "net"
@@ -58,6 +60,8 @@ class Starter:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={"PATH": os.defpath},
+            # A gateway leaves its parent: it is all machines', and must not become the keeper's, which would end it with its own.
+            preexec_fn=adopt_orphans,  # noqa: PLW1509 (there are no threads yet)
         )
 
     @property

@@ -104,7 +104,11 @@ class NamespaceDriver:
 
     def prepare(self, folder: Path, spec: BoxSpec) -> BoxSpec:
         """Its control groups."""
-        return dataclasses.replace(spec, cgroups=make_groups(self.groups, folder.name), privileged=os.geteuid() == 0)
+        groups = self.groups
+        made = make_groups(groups, folder.name)
+        return dataclasses.replace(
+            spec, cgroups=made, cgroup_memory="memory" in groups.can, privileged=os.geteuid() == 0
+        )
 
     def start(self, folder: Path, spec: BoxSpec) -> None:
         """Write the spec, and run the program until it says that the machine is ready."""
@@ -113,7 +117,7 @@ class NamespaceDriver:
         fresh.touch(mode=0o600)
         fresh.write_bytes(spec.encode())
         fresh.replace(path)
-        (folder / "state").unlink(missing_ok=True)  # of an earlier life
+        _begin(folder)
         said: str | None = None
         for _ in range(_ATTEMPTS):
             said = self._run(folder)
@@ -220,6 +224,17 @@ class NamespaceDriver:
             part[7:].decode("utf-8", "surrogateescape") for part in spec.split(b"\0") if part.startswith(b"cgroup=")
         ]
         remove_groups([group for group in groups if Path(group).name == folder.name])
+
+
+def _begin(folder: Path) -> None:
+    """Another life begins: nothing of the last one is told any more, but that there was one. Whoever has not lived when its start fails
+    is swept, files and all."""
+    was = look(folder)
+    if was.reason == "not-started":
+        return
+    fresh = folder / "state.new"
+    fresh.write_text(f"state=starting wall={round(was.since * 1000)}\n", "ascii")
+    fresh.replace(folder / "state")
 
 
 def _pushed(request: bytes) -> Steps[Pushed]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import time
+from collections.abc import Generator
 from typing import Any, Final
 
 from ....errors import EgressDeniedError, GloveportError, HttpFetchError
@@ -49,13 +50,30 @@ class BoxConnections(Connections):
         self.journal = journal
         self.interception = Interception()
         policy.opens = self.interception.opens
-        self._serving: dict[asyncio.Task[Any], Destination] = {}
+        self._serving: dict[asyncio.Task[Any], tuple[Destination, NetworkLogRow]] = {}
 
     def recheck(self) -> None:
         """Ends the connections that the rules, which are others now, do not allow any more."""
-        for task, destination in list(self._serving.items()):
-            if not self.policy.known(destination.host, destination.port):
+        for task, (destination, row) in list(self._serving.items()):
+            if not self.policy.still(destination, row.dst_ip):
                 task.cancel()
+
+    @contextlib.contextmanager
+    def serving(self, destination: Destination, row: NetworkLogRow) -> Generator[None]:
+        """While this lasts, the current task ends when the rules do not allow this any more."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = destination, row
+        try:
+            yield
+        finally:
+            self._serving.pop(task, None)
+
+    def asks(self, destination: Destination) -> None:
+        """The current task serves a request, which was allowed: from now on it is that which has to be."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = destination, self._serving[task][1]
 
     # ── what never becomes one ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -118,13 +136,8 @@ class BoxConnections(Connections):
 
     async def serve(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> None:
         """Carries a connection whose destination the rules have let pass."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving[task] = destination
-        try:
+        with self.serving(destination, row):
             await self._carry(sock, destination, row)
-        finally:
-            self._serving.pop(task, None)
 
     async def _carry(self, sock: socket.socket, destination: Destination, row: NetworkLogRow) -> None:
         if destination.scheme == "http":
@@ -162,6 +175,7 @@ class BoxConnections(Connections):
         """A connection there; `None` if there is none, and then the row says why."""
         deadline = time.monotonic() + self.limits.dial_timeout
         where = f"{destination.host}:{destination.port}"
+        before = self.policy.evaluator
         try:
             async with asyncio.timeout(self.limits.dial_timeout):
                 upstream = await connect_async(await self.policy.vetted(destination), deadline)
@@ -177,7 +191,10 @@ class BoxConnections(Connections):
             row.verdict, row.reason = "failed", f"{where} did not answer in time"
         else:
             row.dst_ip = str(upstream.getpeername()[0])
-            return upstream
+            if self.policy.evaluator is before or self.policy.still(destination, row.dst_ip):
+                return upstream
+            reset(upstream)  # who changed the rules could not know the address
+            row.verdict, row.reason = "blocked", f"the rules do not allow {where} any more"
         self.policy.failed(destination.host, destination.port, row.reason)
         return None
 
@@ -260,6 +277,7 @@ class BoxConnections(Connections):
             if not verdict.allowed:
                 raise EgressDeniedError(self.policy.told(full, verdict))
             asked.match_rule = row.match_rule = verdict.rule
+            self.asks(full)
             upstream = await self.reach(full, asked)
         except GloveportError as error:
             self.policy.failed(host, port, str(error))

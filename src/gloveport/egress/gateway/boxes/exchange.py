@@ -219,6 +219,7 @@ class _Talk:
         if not verdict.allowed:
             raise EgressDeniedError(policy.told(full, verdict))
         row.match_rule = verdict.rule
+        self._connections.asks(full)
         interception.refuse(full, [head.target])
         kept = [(name, value) for name, value in fields if name.lower() not in _ASKED_HOP]
         made, row.secret = interception.swapped(full, kept)

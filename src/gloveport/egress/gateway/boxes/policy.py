@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Callable
 from typing import Final
 
@@ -60,6 +61,20 @@ class BoxPolicy(ConnectionPolicy):
     def known(self, host: str, port: int) -> bool:
         """Whether some rule allows connections there. Nothing is logged."""
         return self._weighed(host, port) or self.opened(host, port) is not None
+
+    def still(self, destination: Destination, address: str) -> bool:
+        """Whether what was begun there may go on, over a connection to that address (empty: there is none yet). Nothing is logged."""
+        if not address and destination.method is None and (destination.scheme == "http" or self.opens(destination)):
+            return True  # nothing was asked for: it is the request that decides
+        dialled = [address] if address else []
+        verdicts = {
+            scheme: self.evaluator.weigh(dataclasses.replace(destination, scheme=scheme), dialled)
+            for scheme in schemes(destination.port)
+        }
+        if any(not v.allowed and v.matched for v in verdicts.values()):
+            return False
+        # Whatever it is, it is TCP too.
+        return any(v.allowed for scheme, v in verdicts.items() if scheme in (destination.scheme, "tcp"))
 
     def opened(self, host: str, port: int) -> Destination | None:
         """The destination of a connection whose TLS ends here, if it is one."""

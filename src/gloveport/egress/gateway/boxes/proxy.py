@@ -106,14 +106,15 @@ class BoxProxy:
         destination = Destination(host, port, "http")
         row = self._connections.row(destination)
         try:
-            if self._connections.interception.opens(destination):
-                request.target = request.origin_target
-                lines = [f"{request.method} {request.target} HTTP/{request.version}"]
-                lines += [f"{name}: {value}" for name, value in request.fields]
-                head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + request.rest
-                await self._connections.interception.serve(self._connections, sock, destination, head, row)
-            else:
-                await self._connections.requested(sock, destination, request, row)
+            with self._connections.serving(destination, row):
+                if self._connections.interception.opens(destination):
+                    request.target = request.origin_target
+                    lines = [f"{request.method} {request.target} HTTP/{request.version}"]
+                    lines += [f"{name}: {value}" for name, value in request.fields]
+                    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + request.rest
+                    await self._connections.interception.serve(self._connections, sock, destination, head, row)
+                else:
+                    await self._connections.requested(sock, destination, request, row)
         finally:
             self._connections.journal.end(row)
 
@@ -134,11 +135,12 @@ class BoxProxy:
                 await self._loop.sock_sendall(sock, _ESTABLISHED)
                 await self._connections.serve(sock, destination, row)
                 return
-            upstream = await self._connections.reach(destination, row)
-            if upstream is None:
-                blocked = row.verdict == "blocked"
-                await say(sock, answer("403 Forbidden" if blocked else "502 Bad Gateway", row.reason))
-                return
-            await self._connections.tunnelled(sock, upstream, destination, _ESTABLISHED, row)
+            with self._connections.serving(destination, row):
+                upstream = await self._connections.reach(destination, row)
+                if upstream is None:
+                    blocked = row.verdict == "blocked"
+                    await say(sock, answer("403 Forbidden" if blocked else "502 Bad Gateway", row.reason))
+                    return
+                await self._connections.tunnelled(sock, upstream, destination, _ESTABLISHED, row)
         finally:
             self._connections.journal.end(row)

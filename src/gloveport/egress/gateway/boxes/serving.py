@@ -156,8 +156,12 @@ class Daemon:
             if box.channel is not None:
                 self._hang_up(box.channel)
             given, fds = fds, []
-            box.attach(channel, plan, given)
-            errors = box.load(plan)
+            try:
+                box.attach(channel, plan, given)
+                errors = box.load(plan)
+            except BaseException:
+                box.detach()  # its channel is closed, and the next supervisor's must find none
+                raise
         except Exception as error:  # of one box; the others go on
             for fd in fds:
                 os.close(fd)
