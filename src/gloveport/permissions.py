@@ -9,7 +9,7 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from .policy import MIB, NetworkRules, SandboxMode, check_count, check_seconds
+from .policy import MIB, NetworkRules, SandboxMode, check_count, check_seconds, host_name
 
 __all__ = ("Packages", "Runtime", "RuntimePermissions")
 
@@ -189,6 +189,11 @@ def _check_rule(rule: object) -> None:
 
 
 def _check_url(name: str, url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        host_name(parts.hostname or "")
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"{name} {url!r}: {error}") from None
+    if parts.scheme not in ("https", "http") or parts.username or parts.query or parts.fragment:
         raise ValueError(f"{name} must be an http(s) URL without a user name and a query, not {url!r}")

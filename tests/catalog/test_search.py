@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -180,3 +182,10 @@ def test_without_fts5_a_catalog_is_refused(monkeypatch):
     monkeypatch.setattr(search.sqlite3, "connect", lambda *args, **kwargs: NoModule())
     with pytest.raises(EngineUnavailableError, match=r"FTS5.*no such module"):
         ToolCatalog(tools)
+
+
+def test_a_long_word_is_read_once():
+    """In a process of its own: nothing could stop the expression that took hours for it."""
+    code = "from gloveport.tools.search import words\nprint(len(words('a' * 300_000 + ' -')), words('re-e-mail x-'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "1 ['re', 'e', 'mail', 'x', 'reemail']\n"

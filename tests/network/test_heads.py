@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -183,3 +185,21 @@ def test_the_name_said_is_the_name_meant(said, host, right):
     else:
         with pytest.raises(Misread):
             _check_name(said, meant)
+
+
+_SLOW = """
+from gloveport.egress.gateway.boxes.requests import parse_request
+from gloveport.egress.gateway.heads import Misread, http_host
+for read in (lambda data: http_host(data, 80), parse_request):
+    read(b"GET / HTTP/1.1\\r\\nHost: h\\r\\na:" + b" " * 30000 + b"y" + b" " * 30000 + b"\\r\\n\\r\\n")
+    try:
+        read(b"GET / HTTP/1.1\\r\\nHost: h\\r\\na:" + b" " * 30000 + b"\\0\\r\\n\\r\\n")
+    except Misread:
+        print("refused")
+"""
+
+
+def test_blanks_do_not_hold_up_the_gateway():
+    """In a process of its own: nothing could stop the expression that took hours for them."""
+    done = subprocess.run([sys.executable, "-c", _SLOW], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["refused", "refused"]

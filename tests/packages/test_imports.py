@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,18 @@ def test_an_address_that_is_not_public_has_to_be_named(run: Any, packages: Any, 
     by_name = {"npm_registry": f"http://localhost:{port}/npm/", "jsr_registry": f"http://localhost:{port}/jsr/"}
     (refused,) = run(packages(**by_name), "import h from 'hello'; 1")
     assert "Packages(private=" in refused.error and registry.asked == []
+
+
+def test_who_waits_for_the_cache_does_not_wait_for_ever(run: Any, packages: Any, registry: Any, tmp_path: Path):
+    impatient = packages(timeout=1, cache=str(tmp_path / "busy"))
+    run(packages(cache=str(tmp_path / "busy")), "import h from 'hello'; 1")
+    (lock,) = (tmp_path / "busy").glob("**/.lock")
+    registry.npm("other", "1.0.0", "module.exports = 1")
+    with open(lock, encoding="ascii") as held:  # as another process would
+        fcntl.flock(held, fcntl.LOCK_EX)
+        (refused,) = run(impatient, "import o from 'other'; o")
+    assert refused.exit_reason == "refused" and "busy" in refused.error
+    assert run(packages(cache=str(tmp_path / "busy")), "import o from 'other'; o")[0].value == 1
 
 
 def test_a_registry_that_does_not_answer_has_a_deadline(run: Any, packages: Any, registry: Any):

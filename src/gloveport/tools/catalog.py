@@ -25,7 +25,7 @@ __all__ = ("ToolCatalog", "ToolSource")
 _logger = logging.getLogger("gloveport")
 
 _MAX_INDEXED: Final = 2000
-"""Characters of a description that are searched."""
+"""Characters of a description, or of a name, that are searched."""
 
 
 @runtime_checkable
@@ -211,6 +211,6 @@ def _told(spec: ToolSpec) -> Iterable[str]:
     if not isinstance(properties, Mapping):
         return
     for name, schema in cast("Mapping[Any, Any]", properties).items():
-        yield str(name)
+        yield str(name)[:_MAX_INDEXED]
         if isinstance(schema, Mapping):
             yield str(cast("Schema", schema).get("description") or "")[:_MAX_INDEXED]

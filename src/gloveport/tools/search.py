@@ -41,7 +41,8 @@ _STOP: Final = frozenset(_STOP_WORDS.split())
 """Words of a request that say nothing about a tool."""
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_COMPOUND: Final = re.compile(r"[^\W_]+(?:[-\u2010\u2011][^\W_]+)+")
+_COMPOUND: Final = re.compile(r"(?<![^\W_])[^\W_]+(?:[-\u2010\u2011][^\W_]+)+")
+"""Only from where a word begins: to try each letter of a long one takes hours."""
 _IDEOGRAPH: Final = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff])")
 _WORD: Final = re.compile(r"[^\W_]+")
 

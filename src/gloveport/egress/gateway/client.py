@@ -127,6 +127,7 @@ class _Channel:
                 self._sock.send(_packet(ask))
                 return self.answer()
             except (OSError, msgspec.MsgspecError) as error:
+                self._sock.close()  # an answer that is late would be taken for that to the next question
                 raise EngineUnavailableError(f"the network gateway does not answer: {error}") from error
 
     def answer(self) -> Reply:

@@ -15,7 +15,8 @@ MAX_HEAD: Final = 32 * 1024
 _HANDSHAKE, _CLIENT_HELLO = 22, 1
 _SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 _REQUEST_LINE: Final = re.compile(rb"([A-Z][A-Z-]{0,31}) ([!-~]{1,16384}) HTTP/1\.[01]")
-_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*")
+_FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00\r\n]*)")
+"""Blanks around the value are its reader's to take off: in here, they could be divided in too many ways."""
 _ABSOLUTE: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]@/]+)(?::([0-9]{1,5}))?")
 
@@ -124,7 +125,7 @@ def http_host(data: bytes, port: int) -> str | None:
         raise Misread("does not begin with an HTTP/1 request")
     if match[1] == b"CONNECT":
         raise Misread("asks for a proxy, which there is none")
-    said = [field[2] for raw in head.split(b"\r\n")[1:] if (field := _field(raw))[1].lower() == b"host"]
+    said = [field[2].strip(b" \t") for raw in head.split(b"\r\n")[1:] if (field := _field(raw))[1].lower() == b"host"]
     if len(said) != 1:
         raise Misread("does not say one host")
     absolute = _ABSOLUTE.match(match[2])

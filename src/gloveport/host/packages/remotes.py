@@ -71,7 +71,7 @@ class RemoteFiles:
             data, headers = self._cached(url, most)
             if "location" not in headers:
                 break
-            url = urljoin(url, str(headers["location"]))
+            url = _joined(url, str(headers["location"]))
         else:
             raise PackageError(f"{url} is redirected too often", url)
         if hashlib.sha256(data).hexdigest() != self._expected(url):
@@ -85,9 +85,7 @@ class RemoteFiles:
         if specifier.startswith(("npm:", "jsr:")):
             return specifier
         if specifier.startswith(("./", "../", "/", "https://", "http://")):
-            found = urljoin(url, specifier)
-            if _URL.fullmatch(found):
-                return found
+            return _joined(url, specifier)
         raise PackageError(f"{url} imports {specifier!r}, which a page in a browser does not have", specifier)
 
     def exported(self, package: str, subpath: str) -> str:
@@ -136,6 +134,17 @@ class RemoteFiles:
         if len(data) > most:
             raise PackageError(f"{url} has more than the {most} bytes that one file of a package may have", url)
         return data, mapping(_json(headers).get("headers"))
+
+
+def _joined(base: str, reference: str) -> str:
+    try:
+        found = urljoin(base, reference)
+        _ = urlsplit(found).port
+    except ValueError:
+        found = ""
+    if not _URL.fullmatch(found):
+        raise PackageError(f"{base} leads to {reference!r}, which is no URL", reference)
+    return found
 
 
 def _folder(package: str) -> str:

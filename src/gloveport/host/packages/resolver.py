@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from ...egress.gateway import GatewayLimits, Proxy
@@ -85,13 +87,13 @@ class Resolver:
         found = self._known.get(wanted)
         if found is None or self._state != self._mark():
             # Abandoned when cancelled: it ends by its own timeout, and what it fetched is there for the next one.
-            found = await anyio.to_thread.run_sync(self._fetch, wanted, abandon_on_cancel=True)
+            found = await anyio.to_thread.run_sync(self._fetch, wanted, abandon_on_cancel=True, limiter=_threads())
         return {specifier: found[root] for specifier, root in roots.items()}
 
     # ── in a thread ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fetch(self, roots: tuple[str, ...]) -> dict[str, str]:
-        with self._lock, self._alone():
+        with self._alone():
             if (
                 self._state != self._mark()
             ):  # somebody fetched something: versions may have come that are not there in whole
@@ -108,13 +110,22 @@ class Resolver:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
+        """Of all threads and processes. Whoever waits does so no longer than a fetch of its own may take."""
+        give_up = time.monotonic() + self.packages.timeout
+        if not self._lock.acquire(timeout=self.packages.timeout):
+            raise PackageError(_BUSY)
         try:
             self.prepare()
             with open(self.directory / ".lock", "w", encoding="ascii") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                while not _locked(file.fileno()):
+                    if time.monotonic() >= give_up:
+                        raise PackageError(_BUSY)
+                    time.sleep(0.05)
                 yield
         except OSError as error:
             raise PackageError(f"the cache of packages cannot be used: {error.strerror}") from error
+        finally:
+            self._lock.release()
 
     def _cache(self, roots: tuple[str, ...]) -> None:
         packages = self.packages
@@ -154,7 +165,9 @@ class Resolver:
         allow = [_origin(url) for url in sorted(urls)]
         if "https://*" in packages.allow and any(root.startswith("https://") for root in roots):
             allow.append("https://*")
-        return NetworkRules(allow=tuple(allow), private=packages.private)  # pyright: ignore[reportArgumentType]
+        # Of redirects, and of what a module imports, the gateway sees hosts alone.
+        denied = [_origin(rule) for rule in packages.deny if "://" in rule and urlsplit(rule).path == "/"]
+        return NetworkRules(allow=tuple(allow), deny=tuple(denied), private=packages.private)  # pyright: ignore[reportArgumentType]
 
     def _run(self, command: list[str], environment: Mapping[str, str], proxy: Proxy) -> None:
         process = subprocess.Popen(
@@ -229,6 +242,30 @@ class Resolver:
             return hashlib.sha256((self.directory / _LOCK).read_bytes()).digest()
         except OSError:
             return b"" if self.packages.lock is not None else None
+
+
+_BUSY: Final = "the cache of packages is busy with what others import: try again"
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+_limiter: Final = anyio.lowlevel.RunVar[anyio.CapacityLimiter]("gloveport_package_threads")
+
+
+def _threads() -> anyio.CapacityLimiter:
+    """Not those that the application has for other work: these may wait for long."""
+    try:
+        return _limiter.get()
+    except LookupError:
+        made = anyio.CapacityLimiter(8)
+        _limiter.set(made)
+        return made
 
 
 _PASSED: Final = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "DENO_CERT", "DENO_TLS_CA_STORE", "LD_LIBRARY_PATH")

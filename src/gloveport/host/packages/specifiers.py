@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ...errors import PackageError
 from ...permissions import Packages
+from ...policy import host_name
 
 __all__ = ("is_node", "is_package", "root_of")
 
@@ -104,23 +106,51 @@ def _is_allowed(package: str, packages: Packages) -> bool:
 
 def _url(url: str, packages: Packages) -> str:
     # A URL is fetched by the host. What a module could write into a query, a fragment or a user name would leave with it.
-    parts = urlsplit(url)
+    parts = _split(url)
     if (
-        not _URL.fullmatch(url)
+        parts is None
         or "\\" in url
         or parts.username is not None
         or parts.query
         or parts.fragment
         or url.endswith(("?", "#"))
     ):
-        raise PackageError(f"cannot import {url!r}: a module URL has no query, no fragment and no user name", url)
+        raise PackageError(
+            f"cannot import {url!r}: a module URL has a plain host, no query, no fragment and no user name", url
+        )
     if re.search(r"/\.\.?(/|$)|%(2e|2f|5c)|//", parts.path, re.IGNORECASE):
         raise PackageError(f"cannot import {url!r}: write the path of a module URL without `..`, `//` and escapes", url)
-    plain = f"{parts.scheme.lower()}://{parts.netloc.lower()}{parts.path or '/'}"
+    plain = _plain(parts)
     if not _begins(plain, packages.allow) or _begins(plain, packages.deny):
         raise PackageError(f"cannot import {url!r}: no rule allows it", url)
     return plain
 
 
+def _split(url: str) -> SplitResult | None:
+    """Nothing: it is no URL, or one whose host or port has several readings."""
+    try:
+        parts = urlsplit(url) if _URL.fullmatch(url) else None
+        if parts is not None:
+            _plain(parts)
+    except ValueError:
+        return None
+    return parts
+
+
+def _plain(parts: SplitResult) -> str:
+    """Its one spelling, by which rules are compared. Raises `ValueError`."""
+    host = host_name(parts.hostname or "")
+    port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path or '/'}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _rule(rule: str) -> str:
+    """How the URLs begin that it means."""
+    if rule == "https://*":
+        return "https://"
+    return _plain(urlsplit(rule)) if rule.startswith(("https://", "http://")) else rule
+
+
 def _begins(url: str, rules: tuple[str, ...]) -> bool:
-    return any(url.startswith("https://") if rule == "https://*" else url.startswith(rule) for rule in rules)
+    return any(url.startswith(_rule(rule)) for rule in rules)

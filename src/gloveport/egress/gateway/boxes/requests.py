@@ -13,7 +13,7 @@ from ..heads import Misread
 __all__ = ("RequestHead", "answer", "parse_request", "response_status", "url_of")
 
 _REQUEST_LINE: Final = re.compile(r"([A-Z][A-Z-]{0,31}) ([!-~]{1,16384}) HTTP/(1\.[01])")
-_FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*?)[ \t]*")
+_FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00\r\n]*)")  # without blanks: see `heads`
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])[ \r]")
 _ORIGIN: Final = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _MAX_URL: Final = 8192
@@ -67,7 +67,8 @@ def parse_request(data: bytes) -> RequestHead:
     fields = [_FIELD.fullmatch(text) for text in lines]
     if match is None or not all(fields):
         raise Misread("does not begin with an HTTP/1 request")
-    request = RequestHead(match[1], match[2], match[3], [(f[1], f[2]) for f in fields if f], rest)
+    said = [(field[1], field[2].strip(" \t")) for field in fields if field]
+    request = RequestHead(match[1], match[2], match[3], said, rest)
     lengths, codings = request.values("content-length"), request.values("transfer-encoding")
     if len(lengths) + len(codings) > 1 or any(not re.fullmatch("[0-9]{1,18}", text) for text in lengths):
         raise Misread("does not say how long its body is")
