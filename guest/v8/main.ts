@@ -65,7 +65,7 @@ function logged(): void {
   if (lines === Infinity) return;
   if (lines++ >= PROMPT_LINES && performance.now() - sent < PATIENCE) return;
   early.begin(PART);
-  const messages = realm.messages();
+  const messages = realm.messages(true);
   for (let i = 0; i < messages.n; i++) early.text(messages[i]);
   early.send();
   sent = performance.now();

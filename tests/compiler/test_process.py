@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -296,6 +298,21 @@ def test_sources_are_compiled_once(own: Toolbox) -> None:
     assert str(again.value) == str(wrong.value) and again.value.line == 1
     with pytest.raises(CompileError, match="longer"):
         own.compile("let a ", timeout=0.2)  # the control: another source
+
+
+def test_the_cache_keeps_nothing_of_who_asked(own: Toolbox) -> None:
+    class Large:
+        pass
+
+    def ask() -> weakref.ref[Large]:
+        large = Large()
+        with pytest.raises(CompileError):
+            own.compile("let b = ;")
+        return weakref.ref(large)
+
+    held = ask()
+    gc.collect()
+    assert held() is None
 
 
 def test_the_cache_is_bounded_in_bytes(spawn: CountingSpawn) -> None:

@@ -112,3 +112,11 @@ def test_what_is_gone_stays_gone(session):
     names = ["SharedArrayBuffer", "WebAssembly", "Deno", "process", "require", "Worker", "fetch", "localStorage"]
     assert session.run(f"return {names}.filter(n => n in globalThis)") == []
     assert session.run("return typeof Atomics.load") == "function"  # without shared memory nothing waits
+
+
+def test_what_was_printed_makes_no_room(v8):
+    """Lines go out when real time has passed: what a step may say in all does not follow that."""
+    code = "const sent = take('a'.repeat(32 << 20)); console.log('x')\n"
+    code += "try { take('b'.repeat(32 << 20)); return 'made' } catch (e) { return e.name } finally { await sent }"
+    session = v8({"take": lambda text: len(text)}, max_memory=1 << 30)
+    assert session.run(code) == "RangeError"

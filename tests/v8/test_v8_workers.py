@@ -107,6 +107,21 @@ def test_a_pool_that_cannot_start_says_why_each_time_and_recovers(pool, monkeypa
     pool.take().close()
 
 
+def test_a_pool_goes_on_when_a_thread_could_not_be_started(pool, monkeypatch):
+    start = threading.Thread.start
+
+    def fails(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    first = pool.take()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    second = pool.take(timeout=30.0)
+    assert first.alive and second.alive
+    first.close()
+    second.close()
+
+
 def test_a_collected_session_takes_its_worker_along():
     session = AgentSandbox({}, engine="v8")
     pid = session.worker_pid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -70,7 +71,7 @@ class WorkerPool:
                     self._warned = False
                     raise
             with self._change:
-                self._wake()
+                self._refill()
             return worker
         with self._change:
             self._waiting += 1
@@ -85,7 +86,7 @@ class WorkerPool:
                 self._wake()
             worker = self._pop()
             if worker is not None:
-                self._wake()
+                self._refill()
                 return worker
             if self._error is not None:
                 error, self._error = self._error, None
@@ -98,7 +99,7 @@ class WorkerPool:
         with self._change:
             worker = self._pop()
             if worker is not None:
-                self._wake()
+                self._refill()
             return worker
 
     async def take_async(self) -> DenoWorker:
@@ -150,10 +151,16 @@ class WorkerPool:
         self._idle = False
         self._have_thread()
 
+    def _refill(self) -> None:
+        """The same, for whoever has one: it is not lost because no thread can be started now."""
+        with contextlib.suppress(RuntimeError):
+            self._wake()
+
     def _have_thread(self) -> None:
         if self._thread is None and not (self._closed and not self._dying):
-            self._thread = threading.Thread(target=self._serve, name=f"gloveport-{self._name}", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name=f"gloveport-{self._name}", daemon=True)
+            thread.start()  # it waits for the lock that we have; and if none can be started now, another call tries again
+            self._thread = thread
         self._change.notify_all()
 
     def _wanted(self) -> bool:
@@ -204,6 +211,7 @@ class WorkerPool:
         with self._change:
             self._idle = True
             spares, self._ready = self._ready, deque()
+            self._change.notify_all()  # who waits for one says so again
         for worker in spares:
             worker.close()
 

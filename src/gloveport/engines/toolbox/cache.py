@@ -54,6 +54,8 @@ class OutcomeCache:
 
     def put(self, key: bytes, outcome: Outcome) -> None:
         """Keeps an outcome, unless it is larger than the whole cache."""
+        if isinstance(outcome, CompileError):  # one that was raised holds its cause and the frames of whoever asked
+            outcome = CompileError(outcome.message, line=outcome.line, column=outcome.column)
         size = outcome_size(outcome)
         if size > self.max_bytes:
             return

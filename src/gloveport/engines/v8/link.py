@@ -29,6 +29,7 @@ class V8Link(ProcessLink):
         self._v8 = worker
         self._prefix = b""  # the limits are the process's own
         self._in_parts = True
+        self._on_loop = False
 
     def perform(self, command: GuestCommand) -> Any:
         """One request and its reply, blocking this thread."""
@@ -47,13 +48,18 @@ class V8Link(ProcessLink):
         """The same on the running event loop."""
         began = time.monotonic()
         answer = _Answer(command)
+        self._on_loop = True
         try:
             answer.take(*await self._exchange_async(answer.frame, answer.limit))
             while answer.reply is None:
                 left = self._left(began, answer.limit)
                 answer.take(*(self._decoder.next() or await self._receive_async(left)))
+        except _Unexplained:
+            raise answer.cut_short(await self._explained()) from None
         except LinkLost as lost:
             raise answer.cut_short(lost) from lost.__cause__
+        finally:
+            self._on_loop = False
         return answer.whole(self._decoder.pending, time.monotonic() - began)
 
     def _left(self, began: float, limit: float) -> float:
@@ -72,13 +78,30 @@ class V8Link(ProcessLink):
         self._too_late(waiter)
 
     def _lost(self, error: OSError | None) -> LinkLost:
-        memory = self._v8.ran_out_of_memory()
+        if self._on_loop:
+            return _Unexplained("died", "the worker died")
+        return self._told(self._v8.ran_out_of_memory(), error)
+
+    async def _explained(self) -> LinkLost:
+        """Why it is gone: its end is waited for, which an event loop cannot do, and some only close their socket."""
+        try:
+            memory = await asyncio.to_thread(self._v8.ran_out_of_memory)
+        except BaseException:
+            self.close()
+            raise
+        return self._told(memory, None)
+
+    def _told(self, memory: bool, error: OSError | None) -> LinkLost:
         lost = super()._lost(error)
         return LinkLost("memory", "the worker had no memory left") if memory else lost
 
     def _overdue(self) -> LinkLost:
         super()._overdue()
         return LinkLost("timeout", "the worker computed too long and was killed")
+
+
+class _Unexplained(LinkLost):
+    """The worker is gone, and nobody has looked how."""
 
 
 class _Answer:

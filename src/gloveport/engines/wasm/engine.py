@@ -50,8 +50,14 @@ class WasmEngine:
     def _inline(self) -> Link:
         from .watchdog import watchdog
 
-        dog, spares = watchdog(), _spares()
-        return InlineLink(spares.take(self.max_memory), dog.arm, dog.disarm, spares.give_back)
+        spares = _spares()
+        # Asked for each time: a forked copy of the process has a watchdog of its own.
+        return InlineLink(
+            spares.take(self.max_memory),
+            lambda guest, limit: watchdog().arm(guest, limit),
+            lambda token: watchdog().disarm(token),
+            spares.give_back,
+        )
 
 
 _lock = threading.Lock()

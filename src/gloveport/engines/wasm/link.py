@@ -15,7 +15,7 @@ from ...core.commands import Dump, GuestCommand, LinkLost, Load, Replay, Step
 from ...core.outcome import clean
 from ...errors import ImageError, ProtocolViolation
 from ...wire import frames
-from ...wire.messages import Reply, decode_reply
+from ...wire.messages import GC_REQUEST, Reply, decode_reply
 
 __all__ = ("InlineLink", "Link", "ProcessLink")
 
@@ -75,6 +75,11 @@ def _frame(command: GuestCommand) -> tuple[bytes, float]:
     raise TypeError("this engine has images: nothing is retraced")
 
 
+def _only_looks(command: GuestCommand) -> bool:
+    """Whether the guest is afterwards as it was before."""
+    return isinstance(command, Dump) or (isinstance(command, Step) and command.request == GC_REQUEST)
+
+
 def _result(command: GuestCommand, kind: int, body: bytes, wall_ns: int) -> Any:
     if kind == frames.REFUSED:
         text = clean(body[:500].decode("utf-8", "replace"))
@@ -98,6 +103,10 @@ class ProcessLink:
         self._sock = worker.sock
         self._decoder = frames.FrameDecoder()
         self._waits: bytes | None = None
+        self._unwatch: Callable[[], object] | None = None
+        """Takes the socket off the event loop that waits for it."""
+        self._owes = False
+        """A reply will come, or has come, that nobody waits for any more."""
         self._in_parts = False
         """Whether an answer may be several frames."""
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
@@ -112,7 +121,15 @@ class ProcessLink:
         """End the worker."""
         if not self.closed:
             self.closed = True
+            self._owes = False
+            self._let_go()
             self._worker.close()
+
+    def _let_go(self) -> None:
+        """Before the socket is closed: its number may be another's at once, whom the loop would take for it."""
+        unwatch, self._unwatch = self._unwatch, None
+        if unwatch is not None:
+            unwatch()
 
     def abort(self) -> None:
         """Kill the worker; the request under way sees the end of the stream."""
@@ -123,6 +140,9 @@ class ProcessLink:
     def perform(self, command: GuestCommand) -> Any:
         """One request and its reply, blocking this thread."""
         frame, limit = _frame(command)
+        if self._owes:
+            self._owes = False
+            self._receive(HOUSEKEEPING)
         began = time.monotonic_ns()
         kind, body = self._exchange(frame, limit)
         return _result(command, kind, body, time.monotonic_ns() - began)
@@ -228,10 +248,21 @@ class ProcessLink:
     # ── on an event loop ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def perform_async(self, command: GuestCommand) -> Any:
-        """The same on the running event loop. It is registered there only while it waits, so any loop may be the next."""
+        """The same on the running event loop. It is registered there only while it waits, so any loop may be the next.
+
+        When it is cancelled while the guest is only looked at, the session goes on with the same guest; else the worker ends.
+        """
         frame, limit = _frame(command)
+        if self._owes:
+            self._owes = False
+            await self._receive_async(HOUSEKEEPING)
         began = time.monotonic_ns()
-        kind, body = await self._exchange_async(frame, limit)
+        try:
+            kind, body = await self._exchange_async(frame, limit)
+        except asyncio.CancelledError:
+            if not _only_looks(command):
+                self.close()
+            raise
         return _result(command, kind, body, time.monotonic_ns() - began)
 
     async def _exchange_async(self, frame: bytes, limit: float) -> tuple[int, bytes]:
@@ -246,12 +277,18 @@ class ProcessLink:
         waiter: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         sock = self._sock
         loop.add_reader(sock, self._readable, waiter)
+        self._unwatch = lambda: loop.remove_reader(sock)
         timer = loop.call_later(limit, self._late, loop, waiter)
         try:
             return await waiter
+        except asyncio.CancelledError:
+            self._owes = waiter.cancelled()  # else the reply came at that very moment
+            if not self._owes and waiter.exception() is not None:
+                self.close()
+            raise
         finally:
             timer.cancel()
-            loop.remove_reader(sock)
+            self._let_go()
 
     async def _send_rest_async(self, loop: asyncio.AbstractEventLoop, rest: memoryview) -> None:
         try:
@@ -266,6 +303,9 @@ class ProcessLink:
                     rest = rest[self._send_now(rest) :]
         except TimeoutError as error:
             raise self._deaf() from error
+        except asyncio.CancelledError:
+            self.close()  # half a request: nothing can follow it
+            raise
 
     def _readable(self, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
         if waiter.done():

@@ -36,7 +36,11 @@ class Watchdog:
         token = next(self._tokens)
         self._armed[token] = (time.monotonic() + limit, guest)
         if self._thread is None:
-            self._start()
+            try:
+                self._start()
+            except BaseException:
+                self.disarm(token)
+                raise
         return token
 
     def disarm(self, token: int) -> None:
@@ -46,8 +50,9 @@ class Watchdog:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="gloveport-watchdog", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._watch, name="gloveport-watchdog", daemon=True)
+                thread.start()
+                self._thread = thread  # only now: if none can be started, the next guest tries again
 
     def _watch(self) -> None:
         quiet = 0
