@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gloveport.core.commands import Answer
 from gloveport.types import Done, ToolCall
 
@@ -40,3 +42,15 @@ def test_ids_are_not_reused_after_a_lost_run():
     second = world.drive(session.start(program(["call", "a", 0], ["return", "last"])))
     assert (first.call_id, second.call_id) == (1, 2)
     assert world.drive(session.resume(second, value(2, 5), 0.0)) == Done(5)
+
+
+def test_what_was_saved_stays_as_it_was_while_the_run_goes_on():
+    session, world = make_session("a", "b"), World({"a": lambda _: 1, "b": lambda _: 2})
+    source = program(["log", "x"], ["all", ["b", "b"]], ["log", "y"], ["call", "a", 0], ["return", "last"])
+    step = world.drive(session.start(source, frozenset("b")))
+    saved = world.drive(session.save(release="1", guest="g"))
+    before = msgspec.msgpack.encode(saved.run)
+    session.run.open[2].held = True
+    step = world.drive(session.resume(step, value(1, 0), 0.0))
+    assert world.drive(session.resume(step, value(2, 0), 0.0)).value == 1
+    assert msgspec.msgpack.encode(saved.run) == before

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gloveport.core.commands import Answer, LinkLost
+from gloveport.core.commands import Answer, Await, Awaited, LinkLost
 from gloveport.core.followed import FollowedSession
 from gloveport.core.saved import decode_saved, encode_saved
 from gloveport.core.trail import decode_segment, encode_segment
@@ -309,3 +309,34 @@ def test_a_trail_that_does_not_fit_its_dump_is_refused():
 def test_a_malformed_segment_is_refused(data):
     with pytest.raises(JournalError, match="malformed"):
         decode_segment(data)
+
+
+def test_a_call_under_way_when_another_was_fatal_is_reported_and_not_made_again():
+    """On this host and on the next one."""
+    for elsewhere in (False, True):
+        stored = Stored()
+        stored.session.fatal_pauses = True
+        answer = stored.world.answer
+
+        def one_answer(command, perform=stored.world.perform, stored=stored):
+            if isinstance(command, Await) and any(call.name == "b" for call in stored.world.launched):
+                return Awaited(0.01, [Answer(2, False, b"", fatal=SystemExit())])  # `a` still works
+            return perform(command)
+
+        stored.world.perform = one_answer
+        with pytest.raises(SystemExit):
+            stored.use(stored.session.execute(program(["all", ["a", "b"]], ["call", "a", 3], ["return", "last"])))
+        assert stored.made == []
+        stored.world.perform, stored.world.answer = type(stored.world).perform.__get__(stored.world), answer
+        stored.paused = True
+        stored.append()
+        if elsewhere:
+            stored.wake()
+        session = stored.session
+        first = session.pending
+        step = stored.use(session.resume(first, value(first.call_id, 0), 0.0))
+        assert {(first.name, first.call_id), (step.name, step.call_id)} == {("a", 1), ("b", 2)}
+        assert step.unknown
+        assert (stored.made, [call.id for call in session.unknown_calls]) == ([], [step.call_id])
+        assert stored.use(session.resume(step, value(step.call_id, 0), 0.0)) == Done(3)
+        assert stored.made == [("a", 3)]

@@ -18,6 +18,7 @@ from gloveport import (
     ToolCall,
 )
 from gloveport.errors import StoreConflict, StoreUnavailable
+from gloveport.host.pool.book import Book
 from gloveport.stores import MemoryStore
 
 from .conftest import as_of_now
@@ -231,6 +232,28 @@ def test_a_call_that_the_application_makes_is_noted_first(store, make_pool, play
     play(main)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_paused_call_stays_one_when_its_tool_raises(whole, store, make_pool, play, monkeypatch):
+    """Also when the whole session was written at the pause, so that the trail after it does not say that it is one."""
+    monkeypatch.setattr("gloveport.host.pool.book._REST_NS", 1 if whole else 10**12)
+
+    def charge(amount):
+        raise LookupError("no shop")
+
+    async def main():
+        tools = {"charge": charge}
+        async with make_pool(store, tools).session("ada", "1") as session:
+            step = await session.start("return await charge(1)")
+            assert (store.get("gloveport/session/ada/1").segments == ()) is whole
+            with pytest.raises(LookupError):
+                await session.call(step)
+        async with make_pool(store, tools).session("ada", "1") as session:
+            assert (session.pending, session.unknown_calls, session.interrupted) == (step, (step,), False)
+            assert (await session.resume(step, "as found out")).value == "as found out"
+
+    play(main)
+
+
 def test_an_answer_given_by_hand_is_not_asked_for_again(store, make_pool, play):
     """A person's approval is in the store before the code gets it."""
     found = []
@@ -385,6 +408,48 @@ def test_a_store_that_fails_ends_the_session_here_and_nothing_is_lost(make_pool,
         store.fail = False
         async with pool.session("ada", "1") as session:
             assert (await session.run("return n"), session.calls_made) == (1, 1)
+
+    play(main)
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_write_that_is_cancelled_while_it_dumps_loses_no_run_in_between(
+    cancelled, store, make_pool, play, monkeypatch
+):
+    monkeypatch.setattr("gloveport.host.pool.book._REST_SEGMENTS", 2)
+    # Only the number of segments asks for a dump.
+    monkeypatch.setattr("gloveport.host.pool.book._REST_NS", 10**12)
+
+    async def main():
+        reached, gate = asyncio.Event(), asyncio.Event()
+        dump = Book._dump
+
+        async def held(self, *arguments):
+            if not reached.is_set():
+                reached.set()
+                await gate.wait()
+            return await dump(self, *arguments)
+
+        pool = make_pool(store)
+        async with pool.session("ada", "1") as session:
+            await session.run("globalThis.runs = []")
+            monkeypatch.setattr(Book, "_dump", held)
+            work, number = None, 0
+            while not reached.is_set():
+                number += 1
+                work = asyncio.create_task(session.run(f"runs.push({number})"))
+                await asyncio.wait([work, asyncio.ensure_future(reached.wait())], return_when="FIRST_COMPLETED")
+            if cancelled:
+                work.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await work
+            gate.set()
+            await asyncio.wait([work])
+        known = number - 1 if cancelled else number
+        async with pool.session("ada", "1") as session:
+            assert await session.run("runs.push(100); return runs") == [*range(1, known + 1), 100]
+        async with make_pool(store).session("ada", "1") as session:
+            assert await session.run("return runs") == [*range(1, known + 1), 100]
 
     play(main)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -453,6 +455,79 @@ def test_a_pause_that_lasts_too_long_is_rolled_back_wherever_it_waits(store, mak
                 if sid == "stored":
                     assert isinstance((await session.resume(step, 1)).error, RuntimeTimeout)
                 assert await session.run("return n") == n
+
+    play(main)
+
+
+@pytest.mark.parametrize(("third", "kept"), [(450, True), (650, False)])
+def test_a_pause_is_counted_once_on_however_many_hosts_it_waits(third, kept, store, make_pool, play, monkeypatch):
+    clock = SimpleNamespace(time=lambda: now)
+    monkeypatch.setattr("gloveport.stores.memory.time", clock)
+
+    async def main():
+        nonlocal now
+        async with make_pool(store, max_pause=600, ttl=None).session("ada", "1") as session:
+            step = await session.start("return await mail('x')")
+        now += 200
+        async with make_pool(store, max_pause=600, ttl=None).session("ada", "1") as session:
+            assert await session.call(step) == "sent to x"
+        now += third - 200
+        async with make_pool(store, max_pause=600, ttl=None).session("ada", "1") as session:
+            assert (session.pending, session.lost_runs) == ((step, 0) if kept else (None, 1))
+            if kept:
+                assert (await session.resume(step, 1)).value == 1
+
+    now = 1e9
+    play(main)
+
+
+def test_what_another_host_waited_is_counted_here(store, make_pool, play, monkeypatch):
+    """By what ends a pause that nobody ends, and for the pauses after it."""
+    clock = SimpleNamespace(time=lambda: now)
+    monkeypatch.setattr("gloveport.stores.memory.time", clock)
+
+    async def main():
+        nonlocal now
+        for sid in ("left", "twice"):
+            async with make_pool(store, max_pause=600, ttl=None).session("ada", sid) as session:
+                step = await session.start("await mail('x'); return await mail('y')")
+        now += 400
+        async with make_pool(store, max_pause=600, ttl=None).session("ada", "twice") as session:
+            assert (await session.resume(step, 1)).args == ("y",)
+        now += 198
+        async with make_pool(store, max_pause=600, ttl=None).session("ada", "left") as session:
+            assert session.pending == step
+            for _ in range(200):
+                if session.pending is None:
+                    break
+                await asyncio.sleep(0.05)
+            assert session.pending is None
+        now += 100
+        async with make_pool(store, max_pause=600, ttl=None).session("ada", "twice") as session:
+            assert (session.pending, session.lost_runs) == (None, 1)
+
+    now = 1e9
+    play(main)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
+def test_tools_of_an_event_loop_whose_tasks_are_eager(store, make_pool, play):
+    async def main():
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+
+        async def slow(x):
+            await asyncio.sleep(0.01)
+            return x
+
+        async with make_pool(store, {"look": TOOLS["look"], "slow": slow}).session("ada", "1") as session:
+            assert await session.run("return [await look(1), await slow(2), await look(3)]") == [1, 2, 3]
+            assert await session.run("return await Promise.all([look(1), slow(2)])") == [1, 2]
+            work = asyncio.create_task(session.run("while (true) await slow(1)"))
+            await asyncio.sleep(0.05)
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            assert await session.run("return await slow(4)") == 4
 
     play(main)
 

@@ -87,6 +87,14 @@ def test_a_script_whose_process_died_is_said_and_not_repeated(tmp_path: Path):
     assert life.did("note") == ["note a", "note b"]
 
 
+@pytest.mark.parametrize("fatal", [[], ["note b"]])
+def test_scripts_go_on_to_be_stored_after_one_whose_process_died(fatal: list[str], tmp_path: Path):
+    life = Life(tmp_path, "after", *fatal)
+    assert life.outcomes == ["success", "failed" if fatal else "success", "success", "success"]
+    assert life.contents[2:] == [2, 2]
+    assert life.did("note") == ["note a", "note b", "note c"]
+
+
 def test_an_approval_goes_from_one_run_to_the_next_in_a_workflow(tmp_path: Path):
     life = Life(tmp_path, "approval", "model 1")
     assert life.contents == ["sent to ada", "string"]
@@ -172,6 +180,7 @@ def test_calls_are_charged_before_they_are_made(tmp_path: Path):
         await ledger(store).begin("c", first, "look")
         found = await ledger(store).get("c")
         assert (found.begun, found.conversation.spent) == (["send", "look"], 5)
+        assert found.conversation.earlier == 2, "the stored session knows of 3"
         assert found.conversation.used == {"send": 2, "look": 1}
         await ledger(store).put("c", found)
         assert (await ledger(store).get("c")).begun == []

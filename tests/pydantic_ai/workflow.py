@@ -35,6 +35,12 @@ SCRIPTS: dict[str, list[Any]] = {
         "n += 1; await note({text: 'b'}); return n",
         "return typeof n",
     ],
+    "after": [
+        "let n = 1; await note({text: 'a'}); return n",
+        "await note({text: 'b'})",
+        "n += 1; await note({text: 'c'}); return n",
+        "return n",
+    ],
     "approval": [
         "const sent = await send({to: 'ada'}); await note({text: 'after'}); return sent",
         "return typeof sent",

@@ -11,11 +11,16 @@ import pytest
 from gloveport import (
     AgentSandbox,
     AsyncAgentSandbox,
+    CallOutcomeUnknownError,
+    Done,
     JavaScriptError,
     RuntimeTimeout,
     SessionBusyError,
     ToolCall,
 )
+from gloveport.core.commands import Dump, Step
+from gloveport.engines.wasm import link
+from gloveport.wire.messages import GC_REQUEST, OK
 
 pytestmark = pytest.mark.anyio
 KEY = b"k" * 32
@@ -187,6 +192,155 @@ async def test_what_is_not_an_answer_leaves_the_session_paused_there(make, kind)
     while isinstance(step, ToolCall):
         step = await session.resume(step, await session.call(step))
     assert step.value == ["good", "answered"]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, asyncio.CancelledError])
+async def test_a_call_that_was_left_behind_is_reported_and_not_made_again(either, kind):
+    paid, noted, release, looked = [], threading.Event(), threading.Event(), []
+
+    def pay(what):
+        paid.append(what)
+        noted.set()
+        assert release.wait(20)
+
+    async def leave():
+        await asyncio.to_thread(noted.wait, 20)
+        raise kind
+
+    async with AsyncAgentSandbox(
+        {"pay": pay, "leave": leave, "look": looked.append}, max_inflight_host_calls=3, **either
+    ) as session:
+        try:
+            with pytest.raises(kind):
+                await session.run("await Promise.all([pay('a'), leave(), look(1)]); return 'ok'")
+        finally:
+            release.set()
+        assert (session.pending.name, session.pending.unknown) == ("leave", False)
+        step = await session.resume(session.pending, None)
+        assert (step.name, step.args, step.unknown) == ("pay", ("a",), True)
+        assert looked == [1]  # it had not begun, and is made as ever
+        with pytest.raises(CallOutcomeUnknownError):
+            await session.call(step)
+        assert await session.resume(step, None) == Done("ok")
+    assert paid == ["a"]
+
+
+async def test_a_pause_that_a_tool_forced_is_timed_from_its_beginning(either):
+    async def bad(x):
+        raise SystemExit
+
+    async with AsyncAgentSandbox({"bad": bad, "other": lambda: 0}, max_pause=5, **either) as session:
+        with pytest.raises(SystemExit):
+            await session.start("return await bad(1)", ask=["other"])
+        assert await session.resume(session.pending, 1) == Done(1)
+        step = await session.start("await other(); return await bad(2)", ask=["other"])
+        with pytest.raises(SystemExit):
+            session._paused_at -= 3
+            await session.resume(step, 0)
+        session._paused_at -= 1  # of the second pause; the first one's 3 are counted once
+        assert await session.resume(session.pending, 2) == Done(2)
+
+
+async def test_a_pause_that_a_tool_forced_ends_at_max_pause(either):
+    async def bad():
+        raise SystemExit
+
+    async with AsyncAgentSandbox({"bad": bad, "other": lambda: 0}, max_pause=0.2, **either) as session:
+        with pytest.raises(SystemExit):
+            await session.start("return await bad()", ask=["other"])
+        step = session.pending
+        await asyncio.sleep(1)
+        assert (await session.resume(step, 1)).error_type == "RuntimeTimeout"
+
+
+async def test_a_fork_counts_the_calls_of_its_own_run(either):
+    tools = {"ask": lambda: 0, "work": lambda: 0}
+    async with AsyncAgentSandbox(tools, run_budgets={"work": 2}, **either) as session:
+        step = await session.start("await ask(); await work(); await work(); return 'ok'", ask=["ask"])
+        async with await session.fork() as branch:
+            assert await session.resume(step, 0) == Done("ok")
+            assert await branch.resume(branch.pending, 0) == Done("ok")
+            step = await branch.start("await ask(); await work(); await work(); await work()", ask=["ask"])
+            assert (await branch.resume(step, 0)).error_type == "ToolBudgetError"
+
+
+@pytest.mark.parametrize("operation", ["dump", "fork"])
+@pytest.mark.parametrize("command", [Step, Dump])
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_paused_run_outlives_a_cancelled_save(monkeypatch, operation, command, moment):
+    monkeypatch.setattr(link, "_MOMENT_NS", 0)  # nothing comes before the event loop waits for it
+    came = asyncio.Event()
+    receive, readable = link.ProcessLink._receive_async, link.ProcessLink._readable
+    waits_for, tasks = [], []
+
+    async def perform(self, asked, perform=link.ProcessLink.perform_async):
+        waits_for.append(type(asked))
+        return await perform(self, asked)
+
+    async def wait(self, limit):
+        came.set()
+        return await receive(self, limit)
+
+    def arrives(self, waiter):
+        readable(self, waiter)
+        if moment == "after" and waiter.done() and waits_for[-1] is command and tasks:
+            tasks.pop().cancel()  # with the reply there, and not yet given to whoever waits
+
+    tools = {"ask": lambda x: x}
+    async with AsyncAgentSandbox(tools, engine="wasm", isolation="process") as session:
+        step = await session.start("globalThis.n = 1; return [await ask(1), n, await ask(2)]")
+        monkeypatch.setattr(link.ProcessLink, "perform_async", perform)
+        monkeypatch.setattr(link.ProcessLink, "_receive_async", wait)
+        monkeypatch.setattr(link.ProcessLink, "_readable", arrives)
+        task = asyncio.create_task(session.dump(KEY) if operation == "dump" else session.fork())
+        if moment == "after":
+            tasks.append(task)
+        while moment == "before":
+            came.clear()
+            await came.wait()
+            if waits_for[-1] is command:
+                task.cancel()
+                break
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        step = await session.resume(step, 10)
+        assert await session.resume(step, 20) == Done([10, 1, 20])
+        assert (session.lost_runs, await session.run("return n")) == (0, 1)
+
+
+async def test_a_reply_that_nobody_waited_for_is_no_answer_to_what_is_asked_next(monkeypatch):
+    monkeypatch.setattr(link, "_MOMENT_NS", 0)
+    async with AsyncAgentSandbox({}, engine="wasm", isolation="process") as session:
+        line = session._driver.link
+        for _ in range(2):
+            task = asyncio.create_task(line.perform_async(Dump()))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert line.perform(Step(GC_REQUEST, 5)).status == line.perform(Step(GC_REQUEST, 5)).status == OK
+        task = asyncio.create_task(line.perform_async(Dump(bytes(32 << 20))))  # more than goes out at once
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert line.closed
+        assert (await session.execute("return 1")).error_type == "WorkerCrashed"
+        assert await session.run("return 1") == 1
+
+
+async def test_a_request_that_changes_the_guest_is_not_cancelled_halfway(monkeypatch):
+    monkeypatch.setattr(link, "_MOMENT_NS", 0)
+    async with AsyncAgentSandbox({}, engine="wasm", isolation="process") as session:
+        await session.run("globalThis.n = 1")
+        task = asyncio.create_task(session._driver.drive(session._core.reseed(5)))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert session._driver.link.closed
+        assert (await session.execute("return n")).error_type == "WorkerCrashed"
+        assert await session.run("return n") == 1
 
 
 @pytest.mark.parametrize(("engine", "number"), [("wasm", 50), ("v8", 12)])  # a worker of v8 is a process of some 60 MB

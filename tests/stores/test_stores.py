@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 
 import psycopg
 import pytest
@@ -38,6 +39,76 @@ def test_a_store_survives_a_fork_and_is_private(tmp_path):
     again = SQLiteStore(path)
     assert again.get("a").blob == b"x"
     again.close()
+
+
+def _get(store, queue):
+    queue.put(store.get("a").blob)
+
+
+def _forked(store):
+    """What a child finds in the store."""
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_get, args=(store, queue))
+    child.start()
+    try:
+        child.join(20)
+        assert child.exitcode == 0, "it hangs"
+        return queue.get(timeout=10)
+    finally:
+        child.kill()
+        child.join()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # 3.12 warns of threads
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(busy, tmp_path):
+    store = SQLiteStore(tmp_path / "s.db")
+    store.put(Record(key="a", blob=b"x"), expect=None)
+    began, go_on = threading.Event(), threading.Event()
+
+    def read():
+        with store._reading():
+            began.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=read)
+    if busy:
+        thread.start()
+        assert began.wait(30)
+    try:
+        assert _forked(store) == b"x"
+    finally:
+        go_on.set()
+        if busy:
+            thread.join()
+    assert store.get("a").blob == b"x"
+    store.close()
+
+
+def test_a_child_of_a_child_closes_no_connection_of_either(tmp_path, monkeypatch):
+    store = SQLiteStore(tmp_path / "s.db")
+    store.put(Record(key="a", blob=b"x"), expect=None)
+    first = store._connection
+    for pid in (1, 2):  # as after a fork
+        monkeypatch.setattr("gloveport.stores.sqlite.os.getpid", lambda pid=pid: pid)
+        assert store.get("a").blob == b"x"
+    assert store._inherited[0] is first
+    assert len({id(connection) for connection in [*store._inherited, store._connection]}) == 3
+    for connection in store._inherited:
+        connection.close()
+    store.close()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_does_not_wait_for_a_thread_that_connects(busy, postgres):
+    store = PostgresStore(postgres, table_prefix=f"connecting_{busy}_".lower())
+    store.put(Record(key="a", blob=b"x"), expect=None)
+    with store._lock if busy else contextlib.nullcontext():  # as another thread holds it
+        assert _forked(store) == b"x"
+    assert store.get("a").blob == b"x"
+    store.close()
 
 
 def test_a_file_that_is_no_store_is_named(tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Container, Iterable
+
+import msgspec
 
 from ..errors import ProtocolViolation
 from ..policy import Limits
@@ -228,7 +231,7 @@ class Run:
         if self.in_flight >= window:
             return None
         for index, call in enumerate(self.waiting):
-            if call.held or (self.ask and call.name in self.ask):
+            if call.held or call.started or (self.ask and call.name in self.ask):
                 continue
             one_at_a_time = sequential(call.name)
             if one_at_a_time and call.name in self.busy:
@@ -267,6 +270,14 @@ class Run:
         self.waiting = deque(call for call in self.open.values() if not call.undecided)
         self.undecided = deque(call for call in self.open.values() if call.undecided)
 
+    def leave_behind(self, ended: int) -> None:
+        """Nobody waits any more for the calls under way. One of them `ended`; the tools of the others may go on to their end, so
+        they are not made again unnoticed."""
+        for call in self.open.values():
+            if call.handed and not call.undecided and call.id != ended:
+                call.held = call.unknown = True
+        self.hand_back()
+
     def records(self) -> list[Record]:
         """What was asked so far, for the journal."""
         requests = [*(self.before or []), *(self.requests or [])]
@@ -277,20 +288,21 @@ class Run:
     # ── saving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, images: list[bytes]) -> SavedRun:
-        """As data, with the image of the heap at this moment, or without one with what was asked."""
+        """As data, with the image of the heap at this moment, or without one with what was asked. Nothing in it changes when the run
+        goes on: a fork takes it as it is."""
         return SavedRun(
             self.number,
             self.source,
             images,
-            list(self.open.values()),
+            [msgspec.structs.replace(call) for call in self.open.values()],
             self.last_call,
             self.used_ns,
             self.paused,
-            self.charged,
+            dict(self.charged),
             self.digest.value,
-            self.output.state(),
+            copy.deepcopy(self.output.state()),
             None if self.ask is None else sorted(self.ask),
-            self.owed,
+            list(self.owed),
             None,
             None if self.has_images else list(self.requests or ()),
         )

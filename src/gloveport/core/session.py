@@ -306,6 +306,7 @@ class Session(JudgedSession):
     def _hand_out(self, run: Run) -> Steps:
         """The first open call as a step; nothing when its arguments cannot leave the guest, which is told so instead."""
         call = next(iter(run.open.values()))
+        call.unknown = call.unknown or call.started  # on a host that did not stay to note its answer
         try:
             return self._tool_call(call)
         except ValueCrossingError as error:
@@ -377,7 +378,7 @@ class Session(JudgedSession):
         yield Cancel()
         yield from self._settle(run, [answer for answer in answers if answer.fatal is None], 0.0)
         run.open = {fatal.call_id: run.open.pop(fatal.call_id), **run.open}
-        run.hand_back()
+        run.leave_behind(fatal.call_id)
         raise _Fatal(fatal.fatal)
 
     def _settle(self, run: Run, answers: list[Answer], waited: float, *, given: bool = False) -> Steps:

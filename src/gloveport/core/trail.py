@@ -251,7 +251,7 @@ def trail_parts(records: Iterable[TrailRecord], run: SavedRun | None) -> tuple[l
     """The runs of a trail in order, and the last counters. `run` is the one that is under way in the dump."""
     parts: list[Part] = []
     totals: Totals | None = None
-    part = Part(run.number, requests=list(run.owed)) if run is not None else None
+    part = Part(run.number, requests=list(run.owed), waits=run.waits) if run is not None else None
     for record in records:
         if isinstance(record, Totals):
             totals = record

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ..core.commands import Note
+from ..core.durable import Steps
 from ..core.seal import SealingKey
 from ..errors import SessionBusyError, TypeProblem
 from ..tools.bridge import Prepared
@@ -66,14 +67,19 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
         with self._exclusive(), self._observed("gloveport.run") as tell:
             self._core.check_idle()
             refused = await self._checking.refusal_async(code, self._core.sources, self.typescript_stubs)
-            try:
-                self._driver.pausing = False
-                step = refused or self._checking.ended(await self._driver.drive(self._core.execute(code)))
-                tell(step)
-                return step
-            finally:
-                if self._core.run is not None:  # a tool's SystemExit left it paused
-                    self._paused(self._core.pending)  # pyright: ignore[reportArgumentType]
+            self._driver.pausing = False
+            step = refused or self._checking.ended(await self._driven(self._core.execute(code)))
+            tell(step)
+            return step
+
+    async def _driven(self, steps: Steps) -> Any:
+        """Run a part of a run, and note the time if it pauses."""
+        try:
+            return self._paused(await self._driver.drive(steps))
+        except BaseException:
+            if self._core.pending is not None:  # a tool's SystemExit left it paused
+                self._paused(self._core.pending)
+            raise
 
     async def start(self, code: str, *, ask: Iterable[str] | None = None) -> Step:
         """Run code to its first tool call and hand that out instead of making it.
@@ -86,7 +92,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
             self._core.check_idle()
             asked = self._asked(ask)
             refused = await self._checking.refusal_async(code, self._core.sources, self.typescript_stubs)
-            step = refused or self._paused(await self._driver.drive(self._core.start(code, asked)))
+            step = refused or await self._driven(self._core.start(code, asked))
             tell(step)
             return self._checking.annotated(step)
 
@@ -94,7 +100,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
         """Answer the call that the session is paused at. See `AgentSandbox.resume`."""
         with self._exclusive(), self._observed("gloveport.run") as tell:
             answer = self._answer(step, value, error)
-            following = self._paused(await self._driver.drive(self._core.resume(step, answer, self._pause_length())))
+            following = await self._driven(self._core.resume(step, answer, self._pause_length()))
             tell(following)
             return self._checking.annotated(following)
 

@@ -42,6 +42,9 @@ class TaskTrip:
 
     async def run(self, body: Coroutine[Any, Any, Any]) -> None:
         """The run, to its end or to where it is taken back."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.task = task  # an eager task runs before whoever makes it has it
         try:
             self._value = await body
         except BaseException as error:

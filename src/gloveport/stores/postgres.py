@@ -88,7 +88,7 @@ class PostgresStore(SQLStore):
         self._texts: dict[str, LiteralString] = {}
         self._max = max_connections
         self._timeout = timeout
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = {}
         self._pool: ConnectionPool | None = None
         self._owner = 0
         self._inherited: list[Any] = []
@@ -109,6 +109,11 @@ class PostgresStore(SQLStore):
         return found
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _lock(self) -> threading.Lock:
+        # One for each process: another thread may have held the parent's at a fork, and is not there to give the child's back.
+        return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def _connections(self) -> ConnectionPool:
         with self._lock:

@@ -59,11 +59,17 @@ class SQLiteStore(SQLStore):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = {}
         self._owner = os.getpid()
+        self._inherited: list[sqlite3.Connection] = []
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._connection = self._connect()
+
+    @property
+    def _lock(self) -> threading.Lock:
+        # One for each process: another thread may have held the parent's at a fork, and is not there to give the child's back.
+        return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def __str__(self) -> str:
         return repr(str(self.path))
@@ -107,7 +113,7 @@ class SQLiteStore(SQLStore):
     def _transaction(self, begin: str) -> Generator[Transaction]:
         with self._lock:
             if self._owner != os.getpid():  # a connection must not cross a fork (sqlite.org/howtocorrupt.html §2.6)
-                self._inherited = self._connection  # kept, so that it is not closed here
+                self._inherited.append(self._connection)  # kept, so that it is not closed here
                 self._connection, self._owner = self._connect(), os.getpid()
             connection = self._connection
             try:

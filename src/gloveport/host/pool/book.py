@@ -163,6 +163,7 @@ class Book:
         self, core: Session, driver: AsyncDriver, waits: float | None, resting: bool, release: bool
     ) -> None:
         records = core.take_trail(None if waits == self._told else waits)
+        self._writing = bool(records)  # taken, and nowhere else until they are stored
         if not records:
             if release:
                 await self._access.perform(self._access.store.release, self.tenure.lease)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from ...errors import CallOutcomeUnknownError, JournalError
 from ...types import Done, Failed, Step, ToolCall
 from ..base import _UNSET, _check_identity  # pyright: ignore[reportPrivateUsage]
 from ..options import Options
+from ..reaper import pause_reaper
 from ..sandbox import AsyncAgentSandbox
 from .book import Book
 
@@ -88,8 +90,8 @@ class LiveSession(AsyncAgentSandbox):
         if self.waits is None:
             self.unfinished = True
             return
-        run.paused += max(0.0, book.tenure.store_time - self.waits)
-        if run.pause_left < 0:
+        # It is added to `run.paused` when the pause ends, on whichever host.
+        if run.pause_left < self._waited(book, self.waits):
             self.waits = None
             core.follow()
             core.expire()
@@ -102,8 +104,14 @@ class LiveSession(AsyncAgentSandbox):
         self._core.each_answer = each_answer
         self._driver.persist = self._persist
         self._begun: set[int] = set()
-        if self.waits is not None and self.pending is not None:
-            self._paused(self.pending)
+        if self.waits is not None and self.pending is not None and self._core.run is not None:
+            waited = self._waited(book, self.waits)
+            self._paused_at = time.monotonic() - waited
+            self._pause_token = pause_reaper().watch(self, max(0.0, self._core.run.pause_left - waited) + 0.01)
+
+    @staticmethod
+    def _waited(book: Book, since: float) -> float:
+        return max(0.0, book.tenure.store_time - since)
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -155,7 +163,7 @@ class LiveSession(AsyncAgentSandbox):
             answers = [await self._answer_unknown(step, hook) for step in self.unknown]
             self.unfinished = False
             self._driver.pausing = self._core.run is not None and self._core.run.ask is not None
-            step = self._paused(await self._driver.drive(self._core.recover(answers)))
+            step = await self._driven(self._core.recover(answers))
             tell(step)
         return await self._noted(step)
 

@@ -178,6 +178,7 @@ class Ledger:
             raise Unreadable(f"it was not used for more than {self._expires:g} s", record, found)
         self._note(name, record.version)
         found.spent += len(begun)
+        found.earlier += len(begun)  # no session that is stored made them
         for call in begun:
             found.used[call.tool] = found.used.get(call.tool, 0) + 1
         return Found(found, record.version, [call.tool for call in begun])
