@@ -67,7 +67,7 @@ class OpenCall(msgspec.Struct):
     reason: str | None = None
     """Why the policy wants someone to be asked."""
     unknown: bool = False
-    """A log says that its tool began for it before, and not how it ended."""
+    """Its tool began for it before, and nobody knows how it ended: a log says so, or another call ended the run around it."""
 
 
 class Ruling(msgspec.Struct, frozen=True):

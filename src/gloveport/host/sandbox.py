@@ -31,6 +31,7 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
     The constructor starts nothing: the first use does, or `async with`, or `await AsyncAgentSandbox.create(…)`. A cancelled run is
     rolled back and the session goes on. A tool that raises something that is not an `Exception` (`SystemExit`,
     `KeyboardInterrupt`) leaves the session paused at that call, and the exception reaches whoever awaits `run`.
+    Other calls that were under way then are handed out afterwards with `unknown=True`: their tools may have gone on to their end.
     """
 
     @classmethod
