@@ -162,6 +162,22 @@ def test_a_pause_that_nobody_ends_gives_its_worker_back(worker):
         assert (session.run("return x"), session.calls_made) == (1, 1)
 
 
+def test_who_comes_while_a_pause_expires_is_told_so(worker, monkeypatch):
+    """And not that the session is in use."""
+    with AgentSandbox(TOOLS, max_pause=0.2, **worker) as session:
+        step = session.start("return await ask(1)")
+        release, begun = session._driver.release, threading.Event()
+
+        def slow():
+            begun.set()
+            time.sleep(0.3)
+            release()
+
+        monkeypatch.setattr(session._driver, "release", slow)
+        assert begun.wait(20)
+        assert session.resume(step, 1).error_type == "RuntimeTimeout"
+
+
 def test_a_session_that_is_closed_while_it_waits_is_over(worker):
     session = AgentSandbox(TOOLS, **worker)
     step = session.start("return await ask(1)")

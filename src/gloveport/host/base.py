@@ -47,6 +47,7 @@ __all__ = ("BaseSandbox",)
 
 _MIB = 1024 * 1024
 _UNSET: Any = object()
+_EXPIRY = 10.0
 OnUnknown = Literal["raise", "ask"] | Callable[[ToolCall], Any]
 D = TypeVar("D", bound=Driver)
 
@@ -106,6 +107,8 @@ class BaseSandbox(Generic[D]):
         self._driver = self._make_driver(options)
         self._take_policy(options)
         self._use = threading.Lock()
+        self._expiring = False
+        """Whether the one who uses it is the reaper, which is about to be done."""
         self._hub: EventHub | None = None
         self._paused_at = 0.0
         self._pause_token = 0
@@ -250,7 +253,7 @@ class BaseSandbox(Generic[D]):
 
     @contextmanager
     def _exclusive(self) -> Generator[None]:
-        if not self._use.acquire(blocking=False):
+        if not self._use.acquire(blocking=False) and not (self._expiring and self._use.acquire(timeout=_EXPIRY)):
             raise SessionBusyError(
                 "the session is in use by another thread or task (or by the tool that it waits for); use it from one at a time"
             )
@@ -292,12 +295,14 @@ class BaseSandbox(Generic[D]):
         """Called by the reaper's thread."""
         if token != self._pause_token or not self._use.acquire(blocking=False):
             return
+        self._expiring = True
         try:
             if token == self._pause_token and self._core.run is not None and not self._core.closed:
                 self._core.expire()
                 self._driver.cancel()
                 self._driver.release()
         finally:
+            self._expiring = False
             self._use.release()
 
     def _pause_length(self) -> float:
