@@ -180,8 +180,9 @@ bool user_become(const struct user *user);
 
 /* files.c: in a fork. */
 bool files_known(uint8_t kind);
-/* `rest`: what of the data to write has already come. */
 bool files_add(uint8_t kind); /* whether a request may make the disk fuller */
+bool files_stream(uint8_t kind); /* whether data follows it, up to END */
+/* `rest`: what of that has already come. */
 _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, const uint8_t *rest, size_t size);
 
 #endif

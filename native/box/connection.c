@@ -196,7 +196,7 @@ static void start_worker(struct connection *c, uint8_t kind, const struct fields
     connection_flush(c);
     pid_t pid = c->closing ? -1 : fork();
     if (c->closing) return;
-    bool streams = kind == K_WRITE || kind == K_TAR_IN;
+    bool streams = files_stream(kind);
     size_t data = streams ? to_its_end(c->in + consumed, c->in_size - consumed) : 0; /* is the child's */
     if (!pid) files_run(c->source.fd, kind, fields, c->in + consumed, data);
     if (pid < 0) {

@@ -401,6 +401,8 @@ bool files_add(uint8_t kind) {
     return kind == K_WRITE || kind == K_TAR_IN || kind == K_COPY || kind == K_MKDIR || kind == K_SYMLINK;
 }
 
+bool files_stream(uint8_t kind) { return kind == K_WRITE || kind == K_TAR_IN; }
+
 _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, const uint8_t *rest, size_t size) {
     struct user user;
     sigset_t none;
@@ -414,7 +416,6 @@ _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, cons
     early_size = size;
     umask(022);
     const char *path = wire_text(fields, T_PATH);
-    bool streams = kind == K_WRITE || kind == K_TAR_IN;
     if (!user_find(wire_text(fields, T_USER), &user) || !user_possible(&user) || !user_become(&user)) {
         answer_error(EPERM, "user");
     } else if (!path || path[0] != '/') {
@@ -425,6 +426,6 @@ _Noreturn void files_run(int fd, uint8_t kind, const struct fields *fields, cons
         for (size_t i = 0; i < sizeof OPERATIONS / sizeof *OPERATIONS; i++)
             if (OPERATIONS[i].kind == kind && !OPERATIONS[i].run(path, fields)) answer_error(errno, "os");
     }
-    if (streams) stream_drain();
+    if (files_stream(kind)) stream_drain();
     _exit(0);
 }

@@ -258,8 +258,7 @@ void process_writable(struct process *p) {
         if (p->in_eof && !p->pty) source_close(&p->in_source);
     }
     source_watch(&p->in_source, p->in_size ? EPOLLOUT : 0);
-    for (struct connection *c = agent.connections; c; c = c->next)
-        if (c->stalled) connection_go_on(c);
+    connections_go_on();
 }
 
 bool process_input(struct process *p, const void *data, size_t size, bool eof) {

@@ -62,18 +62,30 @@ void walk_children(pid_t pid, void (*visit)(void *, pid_t), void *context) {
     depth--;
 }
 
+static bool read_proc(const char *place, const char *name, char *into, size_t room) {
+    char path[WALK_PLACE + 16];
+    snprintf(path, sizeof path, "%s/%s", place, name);
+    return read_file(AT_FDCWD, path, into, room) > 0;
+}
+
+enum { STAT_ROOM = 1024 };
+/* The fields of proc_pid_stat(5) from the third on, which is a letter, in `text`; NULL: it is gone. */
+static char *stat_of(const char *place, char text[STAT_ROOM]) {
+    char *end = read_proc(place, "stat", text, STAT_ROOM) ? strrchr(text, ')') : NULL; /* the name may have anything in it */
+    return end && strlen(end) > 4 ? end + 2 : NULL;
+}
+
+static void place_of(pid_t pid, char place[WALK_PLACE]) { snprintf(place, WALK_PLACE, "/proc/%d", (int)pid); }
+
 static char letter_of(const char *place) {
-    char path[WALK_PLACE + 8], text[512];
-    snprintf(path, sizeof path, "%s/stat", place);
-    if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
-    char *end = strrchr(text, ')'); /* the name may have anything in it */
-    return end && end[1] == ' ' ? end[2] : 0;
+    char text[STAT_ROOM], *at = stat_of(place, text);
+    return at ? *at : 0;
 }
 
 static bool stopped(char letter) { return letter == 'T' || letter == 't'; }
 static bool ended(char letter) { return !letter || letter == 'Z' || letter == 'X'; }
 
-/* The first thread but `pid` itself for which `wanted` is what it does: any that lives, or one that is not stopped either. */
+/* The letter of a thread other than the first, and its place: of any that lives, or `running`, of one that is not stopped either. */
 static char other_thread(pid_t pid, char place[WALK_PLACE], bool running) {
     char path[64], letter = 0;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
@@ -89,14 +101,14 @@ static char other_thread(pid_t pid, char place[WALK_PLACE], bool running) {
 }
 
 bool walk_other_thread(pid_t pid, char place[WALK_PLACE]) {
-    snprintf(place, WALK_PLACE, "/proc/%d", (int)pid);
+    place_of(pid, place);
     char letter = letter_of(place);
     return letter && ended(letter) && other_thread(pid, place, false);
 }
 
 char walk_state(pid_t pid) {
     char place[WALK_PLACE], other = 0;
-    snprintf(place, sizeof place, "/proc/%d", (int)pid);
+    place_of(pid, place);
     char letter = letter_of(place);
     if (letter && (stopped(letter) || ended(letter))) other = other_thread(pid, place, true);
     if (letter && !other && ended(letter)) other = other_thread(pid, place, false);
@@ -104,11 +116,10 @@ char walk_state(pid_t pid) {
 }
 
 static pid_t parent_of(pid_t pid) {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (read_file(AT_FDCWD, path, text, sizeof text) <= 0) return 0;
-    char *end = strrchr(text, ')'); /* the name may have anything in it */
-    return end && strlen(end) > 4 ? (pid_t)atoi(end + 4) : 0;
+    char place[WALK_PLACE], text[STAT_ROOM], *at;
+    place_of(pid, place);
+    at = stat_of(place, text);
+    return at ? (pid_t)atoi(at + 2) : 0;
 }
 
 /* A pidfd of `pid` if it still is below `first`; -1: it is not. */
@@ -130,10 +141,10 @@ bool walk_signal(pid_t first, pid_t pid, int signo) {
 }
 
 bool walk_kill(pid_t first, pid_t pid, int wait_ms) {
-    struct pollfd ended = {below(first, pid), POLLIN, 0};
-    if (ended.fd < 0) return false;
-    bool ok = !syscall(SYS_pidfd_send_signal, ended.fd, SIGKILL, NULL, 0) && poll(&ended, 1, wait_ms) == 1;
-    close(ended.fd);
+    struct pollfd end = {below(first, pid), POLLIN, 0};
+    if (end.fd < 0) return false;
+    bool ok = !syscall(SYS_pidfd_send_signal, end.fd, SIGKILL, NULL, 0) && poll(&end, 1, wait_ms) == 1;
+    close(end.fd);
     return ok;
 }
 
@@ -145,12 +156,6 @@ struct look {
     ino_t seen[FDS_SEEN];
     size_t seen_count;
 };
-
-static bool read_proc(const char *place, const char *name, char *into, size_t room) {
-    char path[WALK_PLACE + 16];
-    snprintf(path, sizeof path, "%s/%s", place, name);
-    return read_file(AT_FDCWD, path, into, room) > 0;
-}
 
 static int64_t kilobytes(const char *text, const char *name) {
     const char *at = strstr(text, name);
@@ -169,9 +174,8 @@ static int64_t memory_of(struct look *l, const char *place) {
 }
 
 static void cpu_of(struct look *l, const char *place) {
-    char text[1024], *at;
-    if (!read_proc(place, "stat", text, sizeof text) || !(at = strrchr(text, ')'))) return;
-    for (int field = 2; field < 13 && at; field++) at = (at = strchr(at + 1, ' ')) ? at : NULL;
+    char text[STAT_ROOM], *at = stat_of(place, text);
+    for (int field = 3; field < 14 && at; field++) at = (at = strchr(at + 1, ' ')) ? at : NULL;
     for (int i = 0; at && i < 4; i++) l->sample.cpu_ms += strtoll(at, &at, 10) * 1000 / sysconf(_SC_CLK_TCK);
 }
 
@@ -198,7 +202,7 @@ static void descriptors_of(struct look *l, const char *place) {
 static void look_at(void *context, pid_t pid) {
     struct look *l = context;
     char place[WALK_PLACE];
-    snprintf(place, sizeof place, "/proc/%d", (int)pid);
+    place_of(pid, place);
     cpu_of(l, place); /* of all of its threads */
     pid_t parent = l->parent;
     int64_t bytes = 0, shared = l->shared, memfd = l->sample.memfd;

@@ -99,3 +99,9 @@ def fresh(place: Place) -> Iterator[Callable[..., Path]]:
 
 def connect(folder: Path, **options: Any) -> Connection:
     return Connection(folder, **options)
+
+
+@pytest.fixture
+def box(place: Place) -> Iterator[Callable[..., Path]]:
+    with ExitStack() as stack:
+        yield lambda **keys: stack.enter_context(place.box(**keys))

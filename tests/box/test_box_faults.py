@@ -62,6 +62,16 @@ def inside(folder: Path) -> list[int]:
     return found
 
 
+def stat_of(pid: int) -> list[str]:
+    """The fields from the third on: proc_pid_stat(5)."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+
+def used(folder: Path) -> list[tuple[str, str]]:
+    """Of the processors, by each of those processes."""
+    return [(stat_of(pid)[11], stat_of(pid)[12]) for pid in inside(folder)]
+
+
 @pytest.fixture
 def groups(place: Place) -> Iterator[Callable[[str], list[str]]]:
     """Makes control groups for one box, of every hierarchy that root has here."""
@@ -82,12 +92,6 @@ def groups(place: Place) -> Iterator[Callable[[str], list[str]]]:
         assert not path.exists(), "the box removes them"
     if not made:
         pytest.skip("no control groups here")
-
-
-@pytest.fixture
-def box(place: Place) -> Iterator[Callable[..., Path]]:
-    with ExitStack() as stack:
-        yield lambda **keys: stack.enter_context(place.box(**keys))
 
 
 # ── processes of ours that die ───────────────────────────────────────────────────────────────────────────────────────
@@ -234,21 +238,17 @@ def test_all_of_it_stops(box: Callable[..., Path]) -> None:
     start(folder, "sh", "-c", "setsid sh -c 'while :; do :; done' & while :; do :; done")
     wait_for(lambda: len(inside(folder)) >= 2)
     say(folder, FREEZE)
-    used = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11] for pid in inside(folder)]
+    before = used(folder)
     time.sleep(0.15)
-    assert used == [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11] for pid in inside(folder)]
+    assert before == used(folder)
     say(folder, THAW)
-    wait_for(
-        lambda: used != [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11] for pid in inside(folder)]
-    )
+    wait_for(lambda: before != used(folder))
 
 
 def test_what_the_guest_stopped_stays_stopped(box: Callable[..., Path]) -> None:
     folder = box()
     start(folder, "sh", "-c", "sleep 1000 & echo $! > /tmp/pid; kill -STOP $!; wait")
-    wait_for(
-        lambda: "T" in [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in inside(folder)]
-    )
+    wait_for(lambda: "T" in [stat_of(pid)[0] for pid in inside(folder)])
     say(folder, FREEZE)
     say(folder, THAW)
     with Connection(folder) as client:

@@ -36,9 +36,7 @@ from tests.box.client import (
     encode,
 )
 from tests.box.places import Place, send_signal, state, wait_for
-from tests.box.test_box_faults import box, control, inside, say, start
-
-__all__ = ("box",)
+from tests.box.test_box_faults import control, inside, say, start, stat_of, used
 
 LEAVES = """
 import ctypes, mmap, os, platform, threading, time
@@ -52,14 +50,6 @@ ctypes.CDLL(None).syscall({{"x86_64": 60, "aarch64": 93}}[platform.machine()], 0
 def leaves(work: str) -> list[str]:
     """A program whose first thread ends while another does the work."""
     return ["python3", "-c", LEAVES.format(work=work)]
-
-
-def stat_of(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-
-
-def used(folder: Path) -> list[tuple[str, str]]:
-    return [(stat_of(pid)[11], stat_of(pid)[12]) for pid in inside(folder)]
 
 
 # ── a first thread that has ended ────────────────────────────────────────────────────────────────────────────────────
