@@ -48,6 +48,7 @@ __all__ = ("BaseSandbox",)
 _MIB = 1024 * 1024
 _UNSET: Any = object()
 _EXPIRY = 10.0
+"""Seconds for the reaper to end a pause."""
 OnUnknown = Literal["raise", "ask"] | Callable[[ToolCall], Any]
 D = TypeVar("D", bound=Driver)
 
@@ -284,11 +285,11 @@ class BaseSandbox(Generic[D]):
             raise ValueError(f"`ask` names {name!r}, which is not a tool of this session")
         return f"{catalog.object}.{spec.js_name}"
 
-    def _paused(self, step: Step) -> Step:
-        """Note the time of a pause, and have it ended at `max_pause`."""
+    def _paused(self, step: Step, waited: float = 0.0) -> Step:
+        """Note the time of a pause, which began `waited` seconds ago, and have it ended at `max_pause`."""
         if isinstance(step, ToolCall) and self._core.run is not None:
-            self._paused_at = time.monotonic()
-            self._pause_token = pause_reaper().watch(self, max(0.0, self._core.run.pause_left) + 0.01)
+            self._paused_at = time.monotonic() - waited
+            self._pause_token = pause_reaper().watch(self, max(0.0, self._core.run.pause_left - waited) + 0.01)
         return step
 
     def expire_pause(self, token: int) -> None:

@@ -6,13 +6,13 @@ import dataclasses
 import json
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from .._forks import ProcessLock
 from ..errors import SandboxError
 
 __all__ = ("Record", "Registry", "SnapshotRecord")
@@ -86,14 +86,9 @@ class Registry:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._locks: dict[int, threading.Lock] = {}
+        self._lock = ProcessLock()
         self._owner = os.getpid()
         self._connection: sqlite3.Connection | None = None
-
-    @property
-    def _lock(self) -> threading.Lock:
-        # One for each process: another thread may have held the parent's at a fork, and is not there to give the child's back.
-        return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def _open(self) -> sqlite3.Connection:
         if self._owner != os.getpid():  # a connection must not cross a fork (sqlite.org/howtocorrupt.html §2.6)
@@ -135,7 +130,7 @@ class Registry:
 
     @contextmanager
     def _using(self) -> Generator[sqlite3.Connection]:
-        with self._lock:
+        with self._lock.own:
             try:
                 yield self._open()
             except sqlite3.OperationalError as error:
@@ -214,7 +209,7 @@ class Registry:
 
     def close(self) -> None:
         """Close the file; it is opened again when it is needed."""
-        with self._lock:
+        with self._lock.own:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
                 self._connection = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, LiteralString, cast
 
+from .._forks import ProcessLock
 from ..errors import StoreError, StoreUnavailable
 from .sql import Cursor, SQLStore, Transaction
 
@@ -88,7 +88,7 @@ class PostgresStore(SQLStore):
         self._texts: dict[str, LiteralString] = {}
         self._max = max_connections
         self._timeout = timeout
-        self._locks: dict[int, threading.Lock] = {}
+        self._lock = ProcessLock()
         self._pool: ConnectionPool | None = None
         self._owner = 0
         self._inherited: list[Any] = []
@@ -110,13 +110,8 @@ class PostgresStore(SQLStore):
 
     # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def _lock(self) -> threading.Lock:
-        # One for each process: another thread may have held the parent's at a fork, and is not there to give the child's back.
-        return self._locks.setdefault(os.getpid(), threading.Lock())
-
     def _connections(self) -> ConnectionPool:
-        with self._lock:
+        with self._lock.own:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
             if self._pool is None or self._owner != os.getpid():
@@ -186,7 +181,7 @@ class PostgresStore(SQLStore):
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
-        with self._lock:
+        with self._lock.own:
             self._closed = True
             pool, self._pool = self._pool, None
         if pool is not None and self._owner == os.getpid():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from .._forks import ProcessLock
 from ..errors import StoreError, StoreUnavailable
 from .sql import Cursor, SQLStore, Transaction
 
@@ -59,17 +59,12 @@ class SQLiteStore(SQLStore):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._locks: dict[int, threading.Lock] = {}
+        self._lock = ProcessLock()
         self._owner = os.getpid()
         self._inherited: list[sqlite3.Connection] = []
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._connection = self._connect()
-
-    @property
-    def _lock(self) -> threading.Lock:
-        # One for each process: another thread may have held the parent's at a fork, and is not there to give the child's back.
-        return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def __str__(self) -> str:
         return repr(str(self.path))
@@ -111,7 +106,7 @@ class SQLiteStore(SQLStore):
 
     @contextmanager
     def _transaction(self, begin: str) -> Generator[Transaction]:
-        with self._lock:
+        with self._lock.own:
             if self._owner != os.getpid():  # a connection must not cross a fork (sqlite.org/howtocorrupt.html §2.6)
                 self._inherited.append(self._connection)  # kept, so that it is not closed here
                 self._connection, self._owner = self._connect(), os.getpid()
@@ -143,7 +138,7 @@ class SQLiteStore(SQLStore):
 
     def close(self) -> None:
         """Close the file; a store that is dropped closes it too."""
-        with self._lock:
+        with self._lock.own:
             self._connection.close()
 
     def __del__(self) -> None:

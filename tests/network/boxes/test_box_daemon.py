@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -205,17 +206,15 @@ def test_a_connection_goes_on_while_its_supervisor_is_gone(box, by_hand):
         "import socket, time\ns = socket.create_connection(('open.test', 9000), 10); s.sendall(b'one'); print(s.recv(9))\n"
         "time.sleep(1.5); s.sendall(b'two'); print(s.recv(9))"
     )
-    done = []
-    thread = threading.Thread(target=lambda: done.append(b.python(code)))
-    thread.start()
-    time.sleep(0.7)
-    if b.channel is not None:
-        b.channel.shutdown(socket.SHUT_RDWR)  # the watching thread attaches again
-    else:
-        os.kill(b.supervisor, signal.SIGKILL)
-        assert b.curl("http://open.test:8080/")[1] == OPEN  # by the next one
-    thread.join()
-    assert done[0][1] == "b'one'\nb'two'\n"
+    with ThreadPoolExecutor() as threads:
+        done = threads.submit(b.python, code)
+        time.sleep(0.7)
+        if b.channel is not None:
+            b.channel.shutdown(socket.SHUT_RDWR)  # the watching thread attaches again
+        else:
+            os.kill(b.supervisor, signal.SIGKILL)
+            assert b.curl("http://open.test:8080/")[1] == OPEN  # by the next one
+    assert done.result()[1] == "b'one'\nb'two'\n"
 
 
 def test_rules_change_while_it_runs(box):
@@ -253,13 +252,11 @@ def test_connections_that_are_no_longer_allowed_end(box, name, before, after):
         "def tried(s):\n try:\n  s.sendall(b'2'); return bool(s.recv(9))\n except OSError: return False\n"
         f"one, two = made({name!r}), made('other.test'); time.sleep(1.5); print(tried(one), tried(two))"
     )
-    done = []
-    thread = threading.Thread(target=lambda: done.append(b.python(code)))
-    thread.start()
-    time.sleep(0.8)
-    b.change(network=after)
-    thread.join()
-    assert done[0][1] == "False True\n"
+    with ThreadPoolExecutor() as threads:
+        done = threads.submit(b.python, code)
+        time.sleep(0.8)
+        b.change(network=after)
+    assert done.result()[1] == "False True\n"
 
 
 @pytest.mark.parametrize("after", [dataclasses.replace(BOTH, deny=(f"cidr:{OPEN}/32",)), OTHER_ONLY, BOTH])
@@ -298,14 +295,12 @@ def test_a_request_is_judged_by_its_path_when_rules_change(box, after, goes_on):
         "try:\n one.shutdown(socket.SHUT_WR)\n while data := one.recv(1 << 20): count += len(data)\nexcept OSError: pass\n"
         "print(count >= 30000000, ask(two, 5)[-3:].decode())"
     )
-    done = []
-    thread = threading.Thread(target=lambda: done.append(b.python(code)))
-    thread.start()
-    time.sleep(0.8)
-    b.change(network=[f"GET http://open.test:8080{after}", "other.test"])
-    thread.join()
+    with ThreadPoolExecutor() as threads:
+        done = threads.submit(b.python, code)
+        time.sleep(0.8)
+        b.change(network=[f"GET http://open.test:8080{after}", "other.test"])
     # The other one had asked for nothing yet.
-    assert done[0][1] == ("True 200\n" if goes_on else "False 403\n")
+    assert done.result()[1] == ("True 200\n" if goes_on else "False 403\n")
 
 
 def test_a_change_holds_for_a_gateway_that_starts_later(box):

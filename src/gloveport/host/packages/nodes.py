@@ -11,6 +11,7 @@ import re
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from ...egress.urls import DEFAULT_PORTS
 from ...errors import PackageError
 from .files import CacheFiles
 from .lockfile import LockFile, NpmPackage
@@ -204,8 +205,7 @@ def _folder_of(registry: str) -> tuple[str, ...]:
         host = ""
     except ValueError:
         pass
-    default = {"https": 443, "http": 80}.get(parts.scheme)
-    port = "" if parts.port in (None, default) else str(parts.port)
+    port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else str(parts.port)
     first = "_".join(part for part in (host, port) if part)
     return tuple(_BANNED.sub("_", part) for part in (first, *parts.path.split("/")) if part)
 

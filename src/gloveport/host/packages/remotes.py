@@ -13,6 +13,7 @@ import re
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+from ...egress.urls import DEFAULT_PORTS
 from ...errors import PackageError
 from .files import CacheFiles
 from .lockfile import LockFile, mapping
@@ -122,7 +123,7 @@ class RemoteFiles:
 
     def _cached(self, url: str, most: int) -> tuple[bytes, dict[str, Any]]:
         parts = urlsplit(url)
-        port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f"_port_{parts.port}"
+        port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f"_port_{parts.port}"
         asked = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         name = hashlib.sha256(asked.encode()).hexdigest()
         whole = self._files.read("remote", parts.scheme, f"{parts.hostname}{port}", name, most=most + _HEADERS_BYTES)

@@ -7,6 +7,7 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from ...egress.urls import DEFAULT_PORTS
 from ...errors import PackageError
 from ...permissions import Packages
 from ...policy import host_name
@@ -140,7 +141,7 @@ def _split(url: str) -> SplitResult | None:
 def _plain(parts: SplitResult) -> str:
     """Its one spelling, by which rules are compared. Raises `ValueError`."""
     host = host_name(parts.hostname or "")
-    port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
+    port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path or '/'}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -16,7 +15,6 @@ from ...errors import CallOutcomeUnknownError, JournalError
 from ...types import Done, Failed, Step, ToolCall
 from ..base import _UNSET, _check_identity  # pyright: ignore[reportPrivateUsage]
 from ..options import Options
-from ..reaper import pause_reaper
 from ..sandbox import AsyncAgentSandbox
 from .book import Book
 
@@ -104,10 +102,8 @@ class LiveSession(AsyncAgentSandbox):
         self._core.each_answer = each_answer
         self._driver.persist = self._persist
         self._begun: set[int] = set()
-        if self.waits is not None and self.pending is not None and self._core.run is not None:
-            waited = self._waited(book, self.waits)
-            self._paused_at = time.monotonic() - waited
-            self._pause_token = pause_reaper().watch(self, max(0.0, self._core.run.pause_left - waited) + 0.01)
+        if self.waits is not None and self.pending is not None:
+            self._paused(self.pending, self._waited(book, self.waits))
 
     @staticmethod
     def _waited(book: Book, since: float) -> float:
