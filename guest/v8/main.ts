@@ -24,8 +24,9 @@ const CONFIGURE = 0x43,
   WAITS = 0x77,
   REFUSED = 0x21;
 const OK = 0;
+const ANSWER = 0x41;
 const DONE = 0, DRAIN = 1, TURN = 2;
-const PART_BYTES = 1 << 16;
+const PART_BYTES = 1 << 13;
 const WARM_RUNS = 30, PLAIN_RUNS = 200;
 const REHEARSED = "__gloveport_tool";
 const PROMPT_LINES = 8, PATIENCE = 1;
@@ -86,8 +87,8 @@ globalThis.addEventListener("unhandledrejection", (event) => {
 let configured = false;
 
 /** Begins a request. */
-function begin(bytes: Uint8Array): void {
-  const request = new Reader(bytes), op = String.fromCharCode(request.u8());
+function begin(request: Reader): void {
+  const op = String.fromCharCode(request.u8());
   if (op === "O") {
     const options = request.text();
     request.end();
@@ -133,10 +134,11 @@ const writer = new Writer();
 let began = 0;
 
 /** Does one request to its end. */
-async function perform(bytes: Uint8Array): Promise<number> {
-  begin(bytes);
+async function perform(request: Reader): Promise<number> {
+  const answers = request.peek() === ANSWER;
+  begin(request);
   // Promises can go on only after a run has begun: an answer comes to one that waits.
-  let next = bytes[0] === 0x41 ? realm.proceed() : DRAIN;
+  let next = answers ? realm.proceed() : DRAIN;
   for (; next !== DONE; next = realm.proceed()) {
     drain();
     if (next === TURN) await turn();
@@ -165,7 +167,7 @@ function takeMessages(only: RegExp | null): void {
 async function step(body: Uint8Array): Promise<void> {
   beginReply();
   lines = 0;
-  const status = await perform(body);
+  const status = await perform(new Reader(body));
   takeMessages(null);
   endReply(status);
 }
@@ -176,31 +178,51 @@ async function batch(body: Uint8Array): Promise<void> {
   lines = 0;
   let status = OK;
   for (let left = requests.u32(); left > 0 && status === OK; left--) {
-    status = await perform(requests.part());
+    requests.next();
+    status = await perform(requests);
     takeMessages(null);
   }
   endReply(status);
 }
 
-/** The same without what a replay does not look at, and in parts, because a whole session may say more than fits into a frame. */
+/** The same without what a replay does not look at, and in parts: the host looks at one while the next is made. */
 async function replay(body: Uint8Array): Promise<void> {
   lines = Infinity;
-  realm.retrace(true);
-  const requests = new Reader(body);
+  realm.retrace(true, settledWell(body));
+  const requests = new Reader(body, true);
   let status = OK;
   writer.begin(PART);
   for (let left = requests.u32(); left > 0 && status === OK; left--) {
-    status = await perform(requests.part());
+    requests.next();
+    status = await perform(requests);
     takeMessages(SPOKEN);
     if (writer.length > PART_BYTES) {
       writer.send();
       writer.begin(PART);
     }
   }
-  realm.retrace(false);
+  realm.retrace(false, 0);
   writer.send();
   beginReply();
   endReply(status);
+}
+
+/** The highest call up to which these requests answer every one, and with success: of those, nobody will ask where they were made. */
+function settledWell(body: Uint8Array): number {
+  const requests = new Reader(body), well = new Set<number>();
+  for (let left = requests.u32(); left > 0; left--) {
+    requests.next();
+    const op = requests.u8();
+    if (op === ANSWER) {
+      requests.milliseconds();
+      const call = requests.u32();
+      if (requests.u8() === 1) well.add(call);
+    }
+    requests.skip();
+  }
+  let last = 0;
+  while (well.has(last + 1)) last++;
+  return last;
 }
 
 const answers: Record<number, (body: Uint8Array) => Promise<void>> = { [STEP]: step, [BATCH]: batch, [REPLAY]: replay };
@@ -228,12 +250,12 @@ async function warmUp(): Promise<void> {
   realm.rehearse(REHEARSED);
   configured = true;
   for (let i = 0, id = 1; i < WARM_RUNS; i++) {
-    await perform(run);
-    for (let k = 0; k < 8; k++) await perform(encodeAnswer(id++));
+    await perform(new Reader(run));
+    for (let k = 0; k < 8; k++) await perform(new Reader(encodeAnswer(id++)));
     realm.messages();
   }
   for (let i = 0; i < PLAIN_RUNS; i++) {
-    await perform(encodePlain(`return ${i} + 1`));
+    await perform(new Reader(encodePlain(`return ${i} + 1`)));
     realm.messages();
   }
   configured = false;
@@ -260,7 +282,7 @@ function encodePlain(source: string): Uint8Array {
 
 function encodeAnswer(id: number): Uint8Array {
   early.begin(0);
-  early.byte(0x41);
+  early.byte(ANSWER);
   early.u64(0); // 0.0
   early.u32(id);
   early.byte(1);

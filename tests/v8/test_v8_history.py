@@ -176,3 +176,19 @@ def test_a_lost_run_is_replayed_without_its_tools(v8):
         assert session.execute("a.push(await t(3)); for (;;);").error_type == "RuntimeTimeout"
         assert session.run("return a") == [1, 2]
     assert (called, session.calls_made, session.lost_runs) == ([1, 2, 3, 3], 4, 2)
+
+
+def test_a_call_that_fails_says_where_it_was_made_after_a_load_too(v8):
+    """A replay notes no places of the calls that it settles well itself: of these it has to."""
+    tools = {"t": lambda x: x if x % 5 else 1 / 0}
+    code = "for (let i = 1; i < 8; i++)\n  await t(i).catch((e) => console.log(e.stack));\nreturn 1"
+    session = v8(tools)
+    told = session.execute(code).stdout
+    assert "at t (<run>:2:" in told
+    session.run("var stack; try {\n await t(10) } catch (e) { stack = e.stack }; await t(1)")
+    session.start("try {\n\n await t(11) } catch (e) { return [stack, e.stack] }")
+    with load(session.dump(KEY), tools) as copy:
+        earlier, late = copy.resume(copy.pending, error=ValueError("no")).value
+        assert "at t (<run>:2:" in earlier
+        assert "at t (<run>:3:" in late
+        assert copy.execute(code).stdout == told

@@ -25,12 +25,13 @@ import { here, stackOfCall } from "./stack.ts";
 interface Call {
   resolve: (value: unknown) => void;
   reject: (reason: unknown) => void;
-  place: object;
+  /** Where the guest was; `null`: nobody will ask. */
+  place: object | null;
   tool: string;
 }
 
 const open = new Map();
-let lastId = 0;
+let lastId = 0, placeless = 0;
 
 /** Whether a run is under way: tools can be called. */
 export const session = { __proto__: null, active: false };
@@ -50,7 +51,7 @@ function makeTool(name: string, shown = name): (...args: unknown[]) => unknown {
       const id = lastId + 1;
       const message = `{"t":"call","f":${encoded.flags | e.flags},"n":${quoted},"a":[${encoded.text}],"id":${id}}`;
       if (!fits(message)) throw new RangeError("more than 63 MiB of tool arguments at once");
-      const call = { __proto__: null, place: here(), tool: name } as unknown as Call;
+      const call = { __proto__: null, place: id > placeless ? here() : null, tool: name } as unknown as Call;
       const promise = new Promise((resolve, reject) => {
         call.resolve = resolve;
         call.reject = reject;
@@ -78,7 +79,7 @@ export function settleCall(id: number, ok: boolean, json: string): void {
   try {
     value = decode(json);
     if (!ok) {
-      value = madeError(ownText(value, "name"), ownText(value, "message") ?? "", stackOfCall(call.place, call.tool));
+      value = madeError(ownText(value, "name"), ownText(value, "message") ?? "", stackOfCall(call.place!, call.tool));
     }
   } catch (error) { // no memory, or not JSON: the caller of the tool gets that
     ok = false;
@@ -100,6 +101,11 @@ export function rehearse(name: string | null): void {
 }
 
 let rehearsed = "";
+
+/** Calls up to that one will be settled well: where they are made is not noted, which takes as long as half of the rest. */
+export function forgetPlaces(upTo: number): void {
+  placeless = upTo;
+}
 
 export const isOpen = (id: number): boolean => mapGet(open, id) !== undefined;
 

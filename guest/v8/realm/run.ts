@@ -14,13 +14,14 @@ import {
   push,
   TypeError,
 } from "./intrinsics.ts";
-import { bindTool, installTools, isOpen, openCalls, session, settleCall } from "./calls.ts";
+import { bindTool, forgetPlaces, installTools, isOpen, openCalls, session, settleCall } from "./calls.ts";
 import { cancelTimers, clock, fireNext, isDue, moveTo, nextTimer, setClock, timersLeft } from "./clock.ts";
 import { decode } from "./decode.ts";
 import { encodeValues, one } from "./encode.ts";
 import { outside } from "./outside.ts";
 import { say } from "./output.ts";
 import { seed } from "./random.ts";
+import { PLAIN_MARK } from "./stack.ts";
 import { consoleLine, flushConsole, resetConsole } from "./streams.ts";
 import { isOutOfMemory, sayFail, sayThrown, thrownText } from "./thrown.ts";
 
@@ -115,10 +116,6 @@ function begin(cap: number): void {
   until = 0;
 }
 
-const call = (f: unknown): void => {
-  promise = (f as Any)((bindings: unknown) => publish(bindings));
-};
-
 function fail(failure: (() => void) | null): void {
   if (failure === null) return;
   session.active = false;
@@ -128,39 +125,32 @@ function fail(failure: (() => void) | null): void {
 /** `R` */
 export function start(cap: number, source: string): void {
   begin(cap);
-  fail(evaluated(source, "<run>", call));
+  fail(evaluated(source, "<run>", (f) => {
+    promise = (f as Any)((bindings: unknown) => publish(bindings));
+  }));
 }
 
-const DECLARES = /\b(?:let|const|var|function|class|using|import|export)\b|__gloveport|use strict|<!--|-->|^#!/;
-const HEAD = "(async(__gloveport_publish)=>{__gloveport_publish({__proto__:null});__gloveport_publish=void 0;\n",
-  TAIL = "\n})";
+/** What only a compiler makes right: declarations, which later runs see; what is otherwise in a function than in a script. */
+const DECLARES =
+  /\b(?:let|const|var|function|class|using|import|export|arguments|target|eval)\b|__gloveport|sourceURL|use strict|<!--|-->|^#!/;
 const NOT_PLAIN = '{"t":"fail","f":0,"kind":"compile","name":"","message":""}';
 
-/** `P`: plain JavaScript that declares nothing needs no compiler. That it is the body of one function is what the constructor of
- * async functions insists on, which parses it by itself. */
+/** `P`: plain JavaScript that declares nothing needs no compiler. That it is the body of one function, and no more, is what the
+ * constructor of async functions insists on. */
 export function startPlain(cap: number, source: string): void {
   status = OK;
-  let made: unknown;
-  if (exec(DECLARES, source) === null && isBody(source)) {
-    outside.evaluate(HEAD + source + TAIL, "<run>", (worked, value) => {
-      if (worked) made = value;
-    });
+  let body: unknown;
+  try {
+    if (exec(DECLARES, source) === null) body = construct(AsyncFunction, [source + PLAIN_MARK]);
+  } catch { // the compiler says what is wrong
+    body = undefined;
   }
-  if (made === undefined) return say(NOT_PLAIN);
+  if (body === undefined) return say(NOT_PLAIN);
   begin(cap);
   try {
-    call(made);
+    promise = (body as Any)();
   } catch (error) {
     fail(failureOf(error));
-  }
-}
-
-function isBody(source: string): boolean {
-  try {
-    construct(AsyncFunction, [source]);
-    return true;
-  } catch {
-    return false;
   }
 }
 
@@ -201,9 +191,10 @@ export function proceed(): number {
 
 let retracing = false;
 
-/** In a replay nobody reads what a run prints and waits for. */
-export function retrace(on: boolean): void {
+/** In a replay nobody reads what a run prints and waits for, or asks where the calls up to `settled` were made. */
+export function retrace(on: boolean, settled: number): void {
   retracing = on;
+  forgetPlaces(settled);
 }
 
 function idle(): number {

@@ -8,19 +8,23 @@ import { type Any, apply, defineProperty, Error, exec, protoOf } from "./intrins
 import { errorStack } from "./looking.ts";
 
 type Read = (frame: Any) => Any;
-let nameOf: Read, fileOf: Read, lineOf: Read, columnOf: Read, isEval: Read, isNative: Read, isAsync: Read;
+let nameOf: Read, fileOf: Read, urlOf: Read, lineOf: Read, columnOf: Read, isEval: Read, isNative: Read, isAsync: Read;
 
 const GUEST = /^<(?:run|bootstrap)>$/;
+const PLAIN = "<plain>", LINES_BEFORE = 2;
+
+/** The end of a source that goes to the constructor of functions, which puts two lines before it. */
+export const PLAIN_MARK = `\n//# sourceURL=${PLAIN}`;
 
 function describe(frame: Any): string {
-  const file = fileOf(frame);
-  const name = nameOf(frame);
-  const head = `    at ${isAsync(frame) ? "async " : ""}${
-    typeof name === "string" && name !== "" ? name : "<anonymous>"
-  }`;
+  const file = fileOf(frame), evaluated = isEval(frame), plain = evaluated && urlOf(frame) === PLAIN;
+  let name = nameOf(frame);
+  if (typeof name !== "string" || name === "" || (plain && name === "eval")) name = "<anonymous>";
+  const head = `    at ${isAsync(frame) ? "async " : ""}${name}`;
   if (isNative(frame)) return `${head} (native)\n`;
-  const place = typeof file === "string" && exec(GUEST, file) !== null ? file : isEval(frame) ? "<eval>" : "";
-  return place === "" ? "" : `${head} (${place}:${+lineOf(frame)}:${+columnOf(frame)})\n`;
+  const place = plain ? "<run>" : typeof file === "string" && exec(GUEST, file) !== null ? file : evaluated ? "<eval>" : "";
+  const line = +lineOf(frame) - (plain ? LINES_BEFORE : 0);
+  return place === "" ? "" : `${head} (${place}:${line}:${+columnOf(frame)})\n`;
 }
 
 function prepare(_error: Any, frames: Any): string {
@@ -42,6 +46,7 @@ function takeReaders(frame: Any): void {
   };
   nameOf = reader("getFunctionName");
   fileOf = reader("getFileName");
+  urlOf = reader("getScriptNameOrSourceURL");
   lineOf = reader("getLineNumber");
   columnOf = reader("getColumnNumber");
   isEval = reader("isEval");
