@@ -60,6 +60,8 @@ export class Writer {
   #bytes = new Uint8Array(CHUNK);
   #view = new DataView(this.#bytes.buffer);
   length = 0;
+  /** Nothing goes out. */
+  mute = false;
 
   #room(more: number): void {
     if (this.length + more <= this.#bytes.length) return;
@@ -112,6 +114,14 @@ export class Writer {
     this.length += 4 + written;
   }
 
+  /** u32 length and bytes. */
+  part(bytes: Uint8Array): void {
+    this.u32(bytes.length);
+    this.#room(bytes.length);
+    this.#bytes.set(bytes, this.length);
+    this.length += bytes.length;
+  }
+
   /** A copy of what is in it so far. */
   body(): Uint8Array {
     return this.#bytes.slice(5, this.length);
@@ -119,6 +129,7 @@ export class Writer {
 
   send(): void {
     this.#view.setUint32(0, this.length - 4, true);
+    if (this.mute) return;
     for (let sent = 0; sent < this.length;) sent += stdout.writeSync(this.#bytes.subarray(sent, this.length));
   }
 }

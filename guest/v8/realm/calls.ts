@@ -89,18 +89,11 @@ export function settleCall(id: number, ok: boolean, json: string): void {
   else call.reject(value);
 }
 
-/** A tool for code that is run before there is a session; `null` takes it away again, and no trace of its calls is left. */
-export function rehearse(name: string | null): void {
-  if (name !== null) {
-    rehearsed = name;
-    hidden(globalThis, name, makeTool(name));
-    return;
-  }
-  delete (globalThis as Any)[rehearsed];
+/** Takes away a tool of a session that was only there to warm up; no trace of its calls is left. */
+export function forgetTool(name: string): void {
+  delete (globalThis as Any)[name];
   lastId = 0;
 }
-
-let rehearsed = "";
 
 /** Calls up to that one will be settled well: where they are made is not noted, which takes as long as half of the rest. */
 export function forgetPlaces(upTo: number): void {

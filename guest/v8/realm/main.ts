@@ -4,7 +4,6 @@
  */
 
 import { type Any } from "./intrinsics.ts";
-import { rehearse } from "./calls.ts";
 import { clock } from "./clock.ts";
 import { builtinNames, defineGlobals } from "./globals.ts";
 import { native } from "./natives.ts";
@@ -17,6 +16,7 @@ import {
   isOpen,
   open,
   proceed,
+  rehearsed,
   rejected,
   reseed,
   reserveNames,
@@ -46,7 +46,7 @@ export default function realm(given: Any): Any {
     proceed,
     rejected,
     retrace,
-    rehearse,
+    rehearsed,
     isActive,
     isOpen,
     status: statusOfStep,

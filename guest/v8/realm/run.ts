@@ -8,13 +8,14 @@ import {
   exec,
   hasOwn,
   isArray,
+  isObject,
   keys,
   type List,
   list,
   push,
   TypeError,
 } from "./intrinsics.ts";
-import { bindTool, forgetPlaces, installTools, isOpen, openCalls, session, settleCall } from "./calls.ts";
+import { bindTool, forgetPlaces, forgetTool, installTools, isOpen, openCalls, session, settleCall } from "./calls.ts";
 import { cancelTimers, clock, fireNext, isDue, moveTo, nextTimer, setClock, timersLeft } from "./clock.ts";
 import { decode } from "./decode.ts";
 import { encodeValues, one } from "./encode.ts";
@@ -25,8 +26,8 @@ import { PLAIN_MARK } from "./stack.ts";
 import { consoleLine, flushConsole, resetConsole } from "./streams.ts";
 import { isOutOfMemory, sayFail, sayThrown, thrownText } from "./thrown.ts";
 
-/** What the host's realm does next: nothing; let promises go on; the same, and tell of rejections that nobody handles. */
-export const DONE = 0, DRAIN = 1, TURN = 2;
+/** What the host's realm does next: nothing; let promises go on; the same, and tell of rejections that nobody handles; only that. */
+export const DONE = 0, DRAIN = 1, TURN = 2, TELL = 3;
 const OK = 0, OUT_OF_MEMORY = 3;
 const MAX_UNHANDLED_LINES = 20;
 
@@ -46,6 +47,12 @@ export const statusOfStep = (): number => status;
 
 export function reserveNames(names: List<string>): void {
   for (let i = 0; i < names.n; i++) reserved[names[i]] = true;
+}
+
+/** What was opened so far was a rehearsal. */
+export function rehearsed(tool: string): void {
+  delete reserved[tool];
+  forgetTool(tool);
 }
 
 /** `O` */
@@ -224,13 +231,14 @@ function settled(fulfilled: boolean): number {
       const { refusal } = encoded;
       return close(() => sayFail("value", "TypeError", refusal, ""));
     }
-    return close(() => {
+    close(() => {
       try {
         say(`{"t":"done","f":${encoded.flags},"v":${encoded.text}}`);
       } catch {
         sayFail("value", "TypeError", "a result of more than 63 MiB cannot leave the sandbox: return less", "");
       }
     });
+    return isObject(value) ? TURN : TELL; // getters may have begun something
   } catch (error) {
     return close(failureOf(error));
   }
