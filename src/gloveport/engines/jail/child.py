@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from typing import Final
 
 from gloveport.errors import EngineUnavailableError
 
-__all__ = ("HelperProcess",)
+__all__ = ("HelperProcess", "unavailable")
 
 _ENTRY: Final = (
     "import sys; n = int(sys.argv[2]); sys.path[:] = sys.argv[3:3 + n]; "
@@ -28,13 +30,45 @@ def _search_path() -> list[str]:
     return path if here in path else [*path, here]
 
 
-class HelperProcess:
-    """A child that runs `module.main(arguments)` in this interpreter, apart from the site directory and the environment.
+def unavailable(error: OSError, what: str) -> EngineUnavailableError:
+    """That error of a system call, while `what` was made ready, with what to do about it."""
+    text = f"{what} cannot be started: {error}"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return EngineUnavailableError(f"{text}. Close some descriptors, or raise their limit (ulimit -n)")
+    if error.errno in (errno.EPERM, errno.ENOSYS):
+        return EngineUnavailableError(
+            f"{text}. Linux 5.3 has what is needed (pidfd_open, memfd_create): a surrounding sandbox has to permit it, as Docker's "
+            "own seccomp profile does since 20.10.10"
+        )
+    return EngineUnavailableError(text)
 
-    It inherits `fds` (same numbers) and nothing else. Raises `EngineUnavailableError` when there is no interpreter to start.
+
+class HelperProcess:
+    """A child that runs `module.main([control, host, *fds, *arguments])` in this interpreter, apart from the site directory and the
+    environment: the numbers of a socket (its other end is `control` here), of a descriptor of this process, and of `fds`.
+
+    It inherits those and nothing else. Raises `EngineUnavailableError` when it cannot be started.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], fds: Sequence[int]) -> None:
+    def __init__(self, module: str, arguments: Sequence[str] = (), fds: Sequence[int] = ()) -> None:
+        self.control: socket.socket
+        try:
+            self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                try:
+                    host = os.pidfd_open(os.getpid())
+                    try:
+                        given = [theirs.fileno(), host, *fds]
+                        self._start(module, [*map(str, given), *arguments], given)
+                    finally:
+                        os.close(host)
+                except BaseException:
+                    self.control.close()
+                    raise
+        except OSError as error:
+            raise unavailable(error, "a process for workers") from error
+
+    def _start(self, module: str, arguments: Sequence[str], fds: Sequence[int]) -> None:
         if min(fds) < 3:
             raise EngineUnavailableError(
                 "standard input, output or error of this process is closed: open it on /dev/null"
@@ -58,9 +92,9 @@ class HelperProcess:
                 cwd="/",
                 start_new_session=True,  # a terminal's Ctrl-C is the host's to handle
             )
-        except OSError as error:
+        except BaseException:
             os.close(self._said)
-            raise EngineUnavailableError(f"cannot start {executable}: {error}") from error
+            raise
 
     @property
     def pid(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from gloveport.engines.jail import descriptors
-from gloveport.engines.jail.child import HelperProcess
+from gloveport.engines.jail.child import HelperProcess, unavailable
 from gloveport.engines.jail.libraries import libraries
 from gloveport.engines.jail.network import SPARE_SOCKETS, NetworkSockets, resolver_libraries
 from gloveport.engines.jail.verdict import Sandbox, judge
@@ -26,9 +26,9 @@ _START_TIMEOUT: Final = 30.0
 class JailedProcess:
     """A running program. `stdin` and `stdout` are descriptors (the same one for `stdio="socket"`), closed by `close`."""
 
-    def __init__(self, helper: HelperProcess, stdin: int, stdout: int, control: socket.socket) -> None:
+    def __init__(self, helper: HelperProcess, stdin: int, stdout: int) -> None:
         self._helper = helper
-        self.control = control
+        self.control = helper.control
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self.stdin = stdin
@@ -100,6 +100,15 @@ class JailedProcess:
 _processes: weakref.WeakSet[JailedProcess] = weakref.WeakSet()
 
 
+def _after_fork() -> None:
+    """A copy of the host that is forked while another thread starts a program has its descriptors too."""
+    for process in list(_processes):
+        process.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 def spawn_jailed(
     argv: Sequence[str | os.PathLike[str]],
     *,
@@ -156,7 +165,7 @@ def spawn_jailed(
         "watched": True,
         "host": os.getpid(),
     }
-    process = _launch(order, stdio)
+    process = _launch(stdio)
     try:
         _start(process, order, sandbox, warn=warn)
     except BaseException:
@@ -169,30 +178,28 @@ def _path(word: str | os.PathLike[str]) -> str:
     return word if isinstance(word, str) else os.fspath(word)
 
 
-def _launch(order: Mapping[str, Any], stdio: Literal["pipe", "socket"]) -> JailedProcess:
-    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if stdio == "socket":
-        ours, inner = socket.socketpair()
-        stdin = stdout = ours.detach()
-        child_in = child_out = inner.detach()
-    else:
-        child_in, stdin = os.pipe()
-        stdout, child_out = os.pipe()
-    host = os.pidfd_open(os.getpid())
+def _launch(stdio: Literal["pipe", "socket"]) -> JailedProcess:
+    ours: list[int] = []
+    theirs: list[int] = []
     try:
-        control.send(json.dumps(order).encode())
-        given = [theirs.fileno(), host, child_in, child_out]
-        helper = HelperProcess("gloveport.engines.jail.launcher", list(map(str, given)), given)
-    except BaseException:
-        control.close()
-        for fd in {stdin, stdout}:
+        if stdio == "socket":
+            here, there = socket.socketpair()
+            ours, theirs = [here.detach()] * 2, [there.detach()] * 2
+        else:
+            for reading in (True, False):
+                ends = os.pipe()
+                theirs.append(ends[not reading])
+                ours.append(ends[reading])
+        return JailedProcess(HelperProcess("gloveport.engines.jail.launcher", fds=theirs), *ours)
+    except BaseException as error:
+        for fd in set(ours):
             os.close(fd)
+        if isinstance(error, OSError):
+            raise unavailable(error, "a jail") from error
         raise
     finally:
-        theirs.close()
-        for fd in {host, child_in, child_out}:
+        for fd in set(theirs):
             os.close(fd)
-    return JailedProcess(helper, stdin, stdout, control)
 
 
 def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox, *, warn: bool) -> None:
@@ -202,6 +209,7 @@ def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox, *
     control.settimeout(_START_TIMEOUT)
     greeting: dict[str, Any] | None = None
     try:
+        control.send(json.dumps(order).encode())
         while process.pidfd < 0 or greeting is None:
             packet, fds = descriptors.receive(control, 65536, SPARE_SOCKETS + 3)
             if packet.startswith(b"P") and len(fds) == 1:
@@ -217,7 +225,7 @@ def _start(process: JailedProcess, order: Mapping[str, Any], sandbox: Sandbox, *
             judge(sandbox, os.path.basename(program), greeting)
         control.send(b"g")
         answer = control.recv(65536)  # its end of the socket closes with the execution
-    except (TimeoutError, ConnectionError) as error:
+    except OSError as error:
         raise EngineUnavailableError(f"the jail for {program} did not start: {process.said() or error}") from error
     if answer:
         raise EngineUnavailableError(f"{program} cannot be executed in the jail: {answer[1:].decode(errors='replace')}")

@@ -7,8 +7,10 @@ Nothing here decides whether a missing layer is acceptable; `enter` reports, the
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
+import socket
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn
 
@@ -19,6 +21,7 @@ __all__ = ("WORKERS", "Entered", "Profile", "enter", "harden_child")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 1, 4, 38, 39
 _EPERM: Final = 1
+_MANY_PROCESSES: Final = 4096
 
 
 class Profile(NamedTuple):
@@ -55,7 +58,7 @@ WORKERS: Final = Profile(
         (resource.RLIMIT_NOFILE, 4096),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
-        (resource.RLIMIT_NPROC, 4096),
+        (resource.RLIMIT_NPROC, _MANY_PROCESSES),
     ),
 )
 """The zygote: an empty root, and the calls that forking workers takes."""
@@ -101,6 +104,13 @@ def _layer(namespace: str) -> str:
     return "mount-namespace" if namespace == "mnt" else f"{namespace}-namespace"
 
 
+def _identity(namespace: str) -> str:
+    try:
+        return namespaces.identity(namespace)
+    except FileNotFoundError:  # the kernel was built without that kind
+        return ""
+
+
 class _Entry:
     def __init__(self, profile: Profile, seed: int, leave_out: frozenset[str]) -> None:
         self.profile = profile
@@ -114,6 +124,7 @@ class _Entry:
         self.entered: set[str] = set()
         self.may_change_user = False
         self.ids = (0, 0)
+        self.has_own_user = False
         # Opened now: `/proc` is gone when a user namespace that comes last needs its maps written.
         self.proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if syscalls.supported() else -1
 
@@ -122,7 +133,7 @@ class _Entry:
             self.missing = layers.unsupported()
             return
         os.umask(0o022)
-        self.before = {name: namespaces.identity(name) for name in namespaces.FLAGS}
+        self.before = {name: _identity(name) for name in namespaces.FLAGS}
         privileged = namespaces.effective_capability(namespaces.CAP_SYS_ADMIN)
         # Without CAP_KILL root could not end a worker that has another user id.
         needed = (namespaces.CAP_SETUID, namespaces.CAP_SETGID, namespaces.CAP_KILL)
@@ -182,6 +193,7 @@ class _Entry:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
+            self.has_own_user = True
         elif os.getuid() == 0 or os.getresuid() != (os.getuid(),) * 3:
             raise OSError(_EPERM, "real, effective and saved user id differ")
         # A process that changed its user is not dumpable, and may then not write its own user map.
@@ -210,6 +222,9 @@ class _Entry:
             # The process namespace is for children; the child looks whether it is the first one in it.
             if name != "pid" and namespaces.identity(name, self.proc) == self.before[name]:
                 raise OSError(_EPERM, "the namespace did not change")
+            if name == "uts":  # which begins as a copy of the host's
+                socket.sethostname(namespaces.HOST_NAME)
+                syscalls.call("setdomainname", b"(none)", 6)
         except OSError as error:
             self.fail(_layer(name), error)
         else:
@@ -236,8 +251,10 @@ class _Entry:
             raise OSError(_EPERM, "no_new_privs did not hold")
 
     def set_limits(self) -> None:
-        for which, wanted in self.profile.limits:
+        for which, most in self.profile.limits:
             hard = resource.getrlimit(which)[1]
+            shared = which == resource.RLIMIT_NPROC and not self.is_counted_apart()
+            wanted = _MANY_PROCESSES if shared else most
             value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
             try:
                 resource.setrlimit(which, (value, value))
@@ -245,6 +262,11 @@ class _Entry:
                 raise OSError(_EPERM, str(error)) from error
             if resource.getrlimit(which) != (value, value):
                 raise OSError(_EPERM, "a resource limit did not hold")
+
+    def is_counted_apart(self) -> bool:
+        """Whether the processes of this jail are not counted with others: it has another user, or (Linux 5.14) its own namespace."""
+        major, minor = (int(word) for word in re.findall(r"\d+", os.uname().release)[:2])
+        return self.has_own_user or ("user" in self.entered and (major, minor) >= (5, 14))
 
     def enter_landlock(self) -> None:
         self.landlock_abi = landlock.restrict(self.profile.rights, connect=self.profile.network is not None)

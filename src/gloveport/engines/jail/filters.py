@@ -30,6 +30,7 @@ _F_DUPFD_CLOEXEC: Final = 1030
 _F_GETFD, _F_SETFD, _F_GETFL = 1, 2, 3
 _F_ADD_SEALS: Final = 1033
 _FIONBIO: Final = 0x5421
+_PR_SET_PDEATHSIG: Final = 1
 _AF_UNIX: Final = 1
 _AF_INET, _AF_INET6 = 2, 10
 _TCP, _UDP = 6, 17
@@ -37,7 +38,8 @@ _STREAM_OR_DATAGRAM: Final = tuple(kind | flags for kind in (1, 2) for flags in 
 """`SOCK_STREAM` and `SOCK_DGRAM`, each with any of `SOCK_NONBLOCK` and `SOCK_CLOEXEC`."""
 
 _NOT_EXECUTABLE = (Condition(2, "none_of", (_PROT_EXEC,)),)
-# Shared anonymous memory is not private memory: RLIMIT_DATA does not count it.
+# Shared memory is not private memory: RLIMIT_DATA does not count it. Files that are there can still be mapped.
+_SHARED_AND_NO_FILE: Final = 0x1 | 0x20
 _PRIVATE = (*_NOT_EXECUTABLE, Condition(3, "all_of", (_MAP_PRIVATE,)), Condition(3, "none_of", (_MAP_OTHER_TYPES,)))
 _OWN_LIMITS = (Condition(0, "in", (0,)),)
 
@@ -77,13 +79,17 @@ _ZYGOTE: Final[seccomp.Policy] = {
 _REFUSED: Final = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "kcmp"),
     *("pidfd_getfd", "pidfd_open", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tkill"),
-    *("get_robust_list", "socket", "connect", "bind", "listen", "accept4", "execveat", "fork", "vfork"),
+    *("get_robust_list", "socket", "connect", "bind", "listen", "accept", "accept4", "execveat"),
+    *("fork", "vfork", "memfd_create"),
     *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount"),
     *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "name_to_handle_at"),
-    *("open_by_handle_at", "memfd_secret", "shmget", "shmat", "shmctl", "semget", "semop", "semctl"),
-    *("msgget", "mq_open", "mq_unlink", "setpriority", "sched_setscheduler", "sched_setparam"),
+    *("open_by_handle_at", "memfd_secret", "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink", "mq_timedsend", "mq_timedreceive"),
+    *("mq_notify", "mq_getsetattr", "setpriority", "sched_setscheduler", "sched_setparam"),
     *("sched_setattr", "ioprio_set", "migrate_pages", "move_pages", "setpgid", "setsid", "getpgid"),
     *("getsid", "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register"),
+    # Of these there is one supply for the whole machine (fs.aio-max-nr), or one for each user.
+    *("io_setup", "io_destroy", "io_getevents", "io_submit", "io_cancel", "io_pgetevents", "inotify_init"),
     *("userfaultfd", "keyctl", "add_key", "request_key", "personality", "modify_ldt", "iopl", "ioperm"),
     *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot"),
     *("swapon", "swapoff", "sethostname", "setdomainname", "settimeofday", "clock_settime", "adjtimex"),
@@ -104,6 +110,9 @@ _EXECUTED: Final[seccomp.Policy] = {
     "fcntl": (Condition(1, "not_in", _FCNTL_OWNER),),
     "ioctl": (Condition(1, "not_in", _IOCTL_OWNER),),
     "prlimit64": _OWN_LIMITS,
+    "mmap": (Condition(3, "not_all_of", (_SHARED_AND_NO_FILE,)),),
+    # It would live on when the keeper outside is killed.
+    "prctl": (Condition(0, "not_in", (_PR_SET_PDEATHSIG,)),),
     # Threads address each other by `sched_*affinity` only in tools that pin them.
     "sched_setaffinity": _OWN_LIMITS,
     # A process may signal itself (thread group 1 is itself: it is the first of its namespace).

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 from typing import NoReturn
+
+from gloveport.engines.jail import descriptors
 
 __all__ = ("keep",)
 
@@ -12,13 +15,13 @@ __all__ = ("keep",)
 def keep(pid: int, host: int) -> NoReturn:
     """The life of the process that stays outside of the jail: ends the jail when the host (a pidfd) ends, and ends with the jail.
 
-    Never returns. Nothing but these two events reaches it: it holds no other descriptor.
+    Never returns. Nothing but these two events reaches it: it holds no other descriptor, and what a service manager or a terminal
+    sends to every process of a service is for the host, which may want to finish first.
     """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     jail = os.pidfd_open(pid)
-    low, high = sorted((jail, host))
-    os.closerange(0, low)
-    os.closerange(low + 1, high)
-    os.closerange(high + 1, 65536)
+    descriptors.close_others((jail, host))
     poll = select.poll()
     poll.register(jail, select.POLLIN)
     poll.register(host, select.POLLIN)

@@ -86,8 +86,8 @@ def _handled(version: int) -> int:
 def _add(ruleset: int, rule: Rule, handled: int) -> None:
     try:
         fd = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # a layer that would have made it is missing; to grant less is safe
+    except (FileNotFoundError, PermissionError):
+        return  # a layer that would have made it is missing, or the jail's user cannot reach it; to grant less is safe
     try:
         rights = rule.rights & handled
         if not os.path.isdir(rule.path):

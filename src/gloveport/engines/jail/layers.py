@@ -61,7 +61,7 @@ def explain(name: str, error: OSError) -> Missing:
             "start the process as an ordinary user, or leave it CAP_SETUID, CAP_SETGID and CAP_KILL",
         )
     if name.endswith("-namespace") or name == "root":
-        return Missing(name, *_namespace_reason(reason))
+        return Missing(name, *_namespace_reason(error.errno or 0, reason))
     if name == "landlock":
         return Missing(name, *_landlock_reason(error.errno or 0, reason))
     if name == "seccomp":
@@ -69,7 +69,9 @@ def explain(name: str, error: OSError) -> Missing:
     return Missing(name, reason, "see the message; a surrounding sandbox may forbid it")
 
 
-def _namespace_reason(reason: str) -> tuple[str, str]:
+def _namespace_reason(number: int, reason: str) -> tuple[str, str]:
+    if number in (errno.EMFILE, errno.ENFILE):
+        return f"no descriptor is left ({reason})", "close some, or raise their limit (ulimit -n)"
     if _number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1:
         return (
             f"AppArmor restricts unprivileged user namespaces ({reason})",
@@ -79,6 +81,10 @@ def _namespace_reason(reason: str) -> tuple[str, str]:
         return f"user.max_user_namespaces is 0 ({reason})", "sysctl user.max_user_namespaces=10000"
     if _number("/proc/sys/kernel/unprivileged_userns_clone") == 0:
         return f"kernel.unprivileged_userns_clone is 0 ({reason})", "sysctl kernel.unprivileged_userns_clone=1"
+    if number == errno.ENOSPC:
+        return f"there are as many namespaces as may be ({reason})", "raise user.max_*_namespaces (sysctl)"
+    if number in (errno.EINVAL, errno.ENOENT):
+        return f"the kernel has no such namespaces ({reason})", "use a kernel with CONFIG_NAMESPACES and CONFIG_USER_NS"
     return f"namespaces are not permitted here ({reason})", _CONTAINER
 
 

@@ -35,7 +35,12 @@ def _libraries(program: str, modified: int, size: int) -> Libraries:
     loader = _interpreter(program)
     if loader is None:
         return None, ()
-    listed = subprocess.run([loader, "--list", program], capture_output=True, text=True, env={}, check=False)
+    try:
+        listed = subprocess.run([loader, "--list", program], capture_output=True, text=True, env={}, check=False)
+    except OSError as error:  # a program for another C library, say
+        raise EngineUnavailableError(
+            f"{program} is loaded by {loader}, which cannot be executed here: {error}"
+        ) from error
     if listed.returncode != 0 or "not found" in listed.stdout:
         raise EngineUnavailableError(f"{program} does not load: {(listed.stderr or listed.stdout).strip()}")
     found = dict.fromkeys(path for path in _PATH.findall(listed.stdout) if path not in (loader, program))

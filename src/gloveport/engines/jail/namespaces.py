@@ -16,6 +16,7 @@ __all__ = (
     "CAP_SETUID",
     "CAP_SYS_ADMIN",
     "FLAGS",
+    "HOST_NAME",
     "Tree",
     "build_root",
     "clone_tree",
@@ -36,6 +37,9 @@ FLAGS: Final = {
     "cgroup": 0x0200_0000,
 }
 """Name under `/proc/self/ns` → `CLONE_NEW*`, in the order in which they are entered."""
+
+HOST_NAME: Final = "gloveport"
+"""What a jailed process hears when it asks for the machine's name."""
 
 _NOBODY: Final = 65534
 _ID_BASE: Final = 0x7000_0000
@@ -148,7 +152,10 @@ def build_root(
         raise OSError(2, f"none of {', '.join(_STAGES)} exists to mount the jail's root on")
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     content = bool(trees or links or scratch_bytes or files)
-    options = "size=256k,nr_inodes=256,mode=755" if content else "size=4k,nr_inodes=2,mode=555"
+    # Each path is a file or directory and the directories that lead to it.
+    shown = [*(tree.target for tree in trees), *(path for path, _ in (*links, *files)), scratch]
+    inodes = 64 + sum(path.count("/") for path in shown)
+    options = f"size=256k,nr_inodes={inodes},mode=755" if content else "size=4k,nr_inodes=2,mode=555"
     _mount("tmpfs", stage, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, options)
     for tree in trees:
         _attach(stage, tree)

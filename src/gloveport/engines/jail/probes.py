@@ -6,13 +6,15 @@ it is, an object that is removed again, or an argument that the kernel only reje
 
 from __future__ import annotations
 
+import array
 import ctypes
 import os
+import signal
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gloveport.engines.jail import syscalls
+from gloveport.engines.jail import namespaces, syscalls
 from gloveport.engines.jail.syscalls import attempt
 
 __all__ = ("PROBES", "Probe", "Surroundings")
@@ -24,6 +26,8 @@ _UNSEEN: Final = _REFUSALS | {3}
 _ABSENT: Final = _REFUSALS | {2}
 """With `ENOENT`: the file is not reachable."""
 _AT_FDCWD: Final = -100
+_POLLNVAL: Final = 0x20
+_DESCRIPTORS: Final = 8192
 
 
 class Surroundings(NamedTuple):
@@ -83,14 +87,24 @@ def _socket(family: int, kind: int) -> Callable[[Surroundings], bool]:
 
 
 def _device(_: Surroundings) -> bool:
-    """Whether a device other than the namespace's own loopback is up: SIOCGIFNAME and SIOCGIFFLAGS, netdevice(7)."""
+    """Whether a device other than the namespace's own loopback is up, or has an address (the numbers of devices have no end):
+    SIOCGIFCONF, SIOCGIFNAME and SIOCGIFFLAGS, netdevice(7)."""
     fd = attempt("socket", 2, 2, 0)
     if fd < 0:
         return False
     try:
-        return any(_is_up(fd, index) for index in range(1, 65))
+        return _has_address(fd) or any(_is_up(fd, index) for index in range(1, 65))
     finally:
         os.close(fd)
+
+
+def _has_address(fd: int) -> bool:
+    found = ctypes.create_string_buffer(40 * 16)
+    request = ctypes.create_string_buffer(struct.pack("ixxxxQ", len(found), ctypes.addressof(found)), 16)
+    if attempt("ioctl", fd, 0x8912, request) < 0:
+        return False
+    size: int = struct.unpack_from("i", request.raw)[0]
+    return any(found.raw[at : at + 16].rstrip(b"\0") != b"lo" for at in range(0, size, 40))
 
 
 def _is_up(fd: int, index: int) -> bool:
@@ -243,13 +257,34 @@ def _memory_file(_: Surroundings) -> bool:
 # ── what was inherited ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _death_signal(_: Surroundings) -> bool:
+    return _granted(attempt("prctl", 1, signal.SIGKILL))  # PR_SET_PDEATHSIG, as it is
+
+
 def _environment(_: Surroundings) -> bool:
     first = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ").value
     return bool(os.environ) or bool(first and ctypes.c_void_p.from_address(first).value)
 
 
 def _descriptors(s: Surroundings) -> bool:
-    return any(attempt("fcntl", fd, 1) >= 0 for fd in range(1024) if fd not in s.descriptors)
+    """Asks `ppoll` about many at once: of one that is closed it says POLLNVAL. A `struct pollfd` is a 64-bit number here."""
+    count = 128  # not above RLIMIT_NOFILE
+    for first in range(0, _DESCRIPTORS, count):
+        asked = array.array("q", range(first, first + count))
+        buffer = ctypes.create_string_buffer(asked.tobytes(), 8 * count)
+        if attempt("ppoll", buffer, count, bytes(16), None, 8) < 0:
+            return any(attempt("fcntl", fd, 1) >= 0 for fd in range(_DESCRIPTORS) if fd not in s.descriptors)
+        told = array.array("q", buffer.raw)
+        if any(told[i] >> 48 != _POLLNVAL for i in range(count) if first + i not in s.descriptors):
+            return True
+    return False
+
+
+def _host_name(_: Surroundings) -> bool:
+    name = ctypes.create_string_buffer(6 * 65)  # struct utsname, whose second text is the host's name: uname(2)
+    if attempt("uname", name) < 0:
+        return False
+    return name.raw[65:130].rstrip(b"\0") != namespaces.HOST_NAME.encode()
 
 
 PROBES: Final = (
@@ -272,6 +307,7 @@ PROBES: Final = (
     _syscall("connect", -1, bytes(16), 16),
     _syscall("bind", -1, bytes(16), 16),
     _syscall("listen", -1, 1),
+    _syscall("accept", -1, None, None),
     _syscall("accept4", -1, None, None, 0),
     _syscall("execve", b"/nonexistent\0", None, None),
     _syscall("execveat", -1, b"\0", None, None, 0x1000),
@@ -330,11 +366,15 @@ PROBES: Final = (
     _syscall("perf_event_open", None, 0, -1, -1, 0),
     _syscall("personality", 0xFFFF_FFFF),
     _syscall("modify_ldt", 0, None, 0),
+    _syscall("inotify_init", descriptor=True),
     _syscall("inotify_init1", 0, descriptor=True),
+    _syscall("io_setup", 0, bytes(8)),
     _syscall("memfd_secret", 0, descriptor=True),
     _syscall("seccomp", 2, 0, b"\0\0\0\0"),
+    Probe("prctl: death signal", _death_signal),
     _syscall("prctl", 4, 1),
     Probe("the environment", _environment),
     Probe("inherited descriptors", _descriptors),
+    Probe("the host's name", _host_name),
 )
 """Ordered so that what changes this process where it succeeds comes late."""

@@ -67,15 +67,8 @@ def _landlock_detail(abi: int) -> str:
 
 
 def _examine() -> dict[str, Any]:
-    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    host = os.pidfd_open(os.getpid())
-    with control, theirs:
-        try:
-            arguments = [str(theirs.fileno()), str(host)]
-            helper = HelperProcess("gloveport.engines.jail.report", arguments, [theirs.fileno(), host])
-        finally:
-            os.close(host)
-        theirs.close()
+    helper = HelperProcess("gloveport.engines.jail.report")
+    with helper.control as control:
         control.settimeout(_TIMEOUT)
         try:
             packet = control.recv(65536)

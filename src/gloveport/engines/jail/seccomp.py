@@ -37,8 +37,9 @@ class Condition(NamedTuple):
     """A test of the low 32 bits of one argument. (Every argument tested here is an `int` in the kernel, or a set of low bits.)"""
 
     argument: int
-    test: Literal["in", "not_in", "none_of", "all_of"]
-    """`in` / `not_in`: equals one / none of `values`; `none_of`: no bit of `values[0]` is set; `all_of`: every bit of it is set."""
+    test: Literal["in", "not_in", "none_of", "all_of", "not_all_of"]
+    """`in` / `not_in`: equals one / none of `values`; `none_of`: no bit of `values[0]` is set; `all_of`: every bit of it is set;
+    `not_all_of`: one of its bits is not set."""
     values: tuple[int, ...]
 
 
@@ -146,12 +147,10 @@ def _check(condition: Condition, otherwise: int) -> list[Instruction]:
         return [load, *(i for v in condition.values for i in ((_JUMP_EQUAL, 0, 1, v & 0xFFFF_FFFF), refuse))]
     if condition.test == "none_of":
         return [load, (_JUMP_SET, 0, 1, condition.values[0]), refuse]
-    bits = condition.values[0]
-    every: list[Instruction] = []
-    for bit in (1 << i for i in range(32)):
-        if bits & bit:
-            every += [(_JUMP_SET, 1, 0, bit), refuse]
-    return [load, *every]
+    bits = [bit for bit in (1 << i for i in range(32)) if condition.values[0] & bit]
+    if condition.test == "all_of":
+        return [load, *(i for bit in bits for i in ((_JUMP_SET, 1, 0, bit), refuse))]
+    return [load, *((_JUMP_SET, 0, len(bits) - i, bit) for i, bit in enumerate(bits)), refuse]
 
 
 def _assemble(program: list[Instruction]) -> bytes:

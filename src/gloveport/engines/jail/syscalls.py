@@ -79,7 +79,10 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "vhangup": (153, 58), "syslog": (103, 116), "fanotify_init": (300, 262), "inotify_init1": (294, 26),
     "lookup_dcookie": (212, 18), "sysfs": (139, None), "ustat": (136, None), "uselib": (134, None),
     "setresuid": (117, 147), "setresgid": (119, 149), "uname": (63, 160), "epoll_create1": (291, 20),
-    "eventfd2": (290, 19),
+    "eventfd2": (290, 19), "inotify_init": (253, None), "accept": (43, 202), "semtimedop": (220, 192),
+    "msgsnd": (69, 189), "msgrcv": (70, 188), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
+    "mq_notify": (244, 184), "mq_getsetattr": (245, 185), "io_setup": (206, 0), "io_destroy": (207, 1),
+    "io_getevents": (208, 4), "io_submit": (209, 2), "io_cancel": (210, 3), "io_pgetevents": (333, 292),
 }
 # fmt: on
 

@@ -40,17 +40,8 @@ class Nursery:
         """How many threads wait for a worker; guarded by `lock`."""
         self.closed = False
         self._pidfd = -1
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        host = os.pidfd_open(os.getpid())
-        try:
-            arguments = [str(theirs.fileno()), str(host), sandbox, str(spares), guests]
-            self.process = HelperProcess("gloveport.engines.wasm.zygote", arguments, [theirs.fileno(), host])
-        except BaseException:
-            self.control.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(host)
+        self.process = HelperProcess("gloveport.engines.wasm.zygote", [sandbox, str(spares), guests])
+        self.control = self.process.control
         try:
             judge(sandbox, "workers", self._greeting())
         except BaseException:

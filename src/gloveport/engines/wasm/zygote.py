@@ -287,10 +287,7 @@ class _Nursery:
         syscalls.call("prctl", _PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self.zygote:
             os._exit(0)
-        held = sorted({0, 1, 2, sock.fileno()} | self.keep_open)
-        for low, high in zip(held, [*held[1:], 65536], strict=True):
-            if high > low + 1:
-                syscalls.call("close_range", low + 1, high - 1, 0)
+        descriptors.close_others({0, 1, 2, sock.fileno()} | self.keep_open)
         with_landlock, with_seccomp = "landlock" not in self.missing, "seccomp" not in self.missing
         enter.harden_child(program, with_landlock=with_landlock, with_seccomp=with_seccomp)
         return sock.fileno()
