@@ -39,7 +39,6 @@ struct clocks {
 struct activity {
     _Atomic int64_t last_ms;
     _Atomic int32_t busy;
-    _Atomic int64_t spawning_since;
 };
 
 struct box {

@@ -1,9 +1,12 @@
-/* Starts a command. The child shares our memory until it becomes the program (vfork): it only makes system calls. */
+/* Starts a command. The child shares our memory until it becomes the program, and only makes system calls. That is what vfork does,
+ * but who stops the child would stop us: we wait for it by ourselves. */
 #include "agent.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "walk.h"
+
+enum { STACK = 64 * 1024, LOOK_MS = 50, STOPPED_LOOKS = 20 };
 enum { ARGV_MAX = 8192, ENV_MAX = 4096, RLIMITS_MAX = 16, COMMAND_MAX = 256 };
 
 struct one_rlimit {
@@ -31,6 +37,7 @@ struct plan {
     struct one_rlimit rlimits[RLIMITS_MAX];
     size_t rlimit_count;
     int in, out, err; /* for the child */
+    int becoming;     /* closed when it has become the program, or ended */
     bool pty;
     int64_t memory_kills, disk_kills;
     char program[4096];
@@ -174,13 +181,15 @@ static int become(struct plan *plan) {
     return worst;
 }
 
-static _Noreturn void child(struct plan *plan) {
+static int child(void *of) {
+    struct plan *plan = of;
     const uint64_t none = 0;
     signal(SIGPIPE, SIG_DFL); /* the only one that is not as it should be */
     syscall(SYS_setsid);
     plan->failed_at = "descriptors";
     if (dup2(plan->in, 0) < 0 || dup2(plan->out, 1) < 0 || dup2(plan->err, 2) < 0) goto failed; /* all of ours are above 2 */
-    if (!close_between(3, INT_MAX)) goto failed; /* ours are all to be closed by execve as well: this is the second lock */
+    if (plan->becoming != 3 && dup3(plan->becoming, 3, O_CLOEXEC) < 0) goto failed;
+    if (!close_between(4, INT_MAX)) goto failed; /* ours are all to be closed by execve as well: this is the second lock */
     if (plan->pty && ioctl(0, TIOCSCTTY, 0)) goto failed;
     plan->failed_at = "limits";
     for (size_t i = 0; i < plan->rlimit_count; i++)
@@ -198,16 +207,30 @@ failed:
     _exit(126);
 }
 
+/* It is of the command's user before it is the command, so others of that user may stop it. Whoever does not let it go on loses it. */
+static void await_program(pid_t pid, int becoming) {
+    struct pollfd end = {becoming, POLLIN, 0};
+    for (int stopped = 0; poll(&end, 1, LOOK_MS) != 1;) {
+        char state = walk_state(pid);
+        if (state != 'T' && state != 't') continue;
+        kill(pid, ++stopped < STOPPED_LOOKS ? SIGCONT : SIGKILL);
+    }
+}
+
 static pid_t start(struct plan *plan) {
     plan->memory_kills = agent_memory_kills();
     plan->disk_kills = agent_disk_kills();
-    atomic_store(&agent.setup.activity->spawning_since, boot_ms());
+    static _Alignas(16) uint8_t stack[STACK];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC)) return -1;
+    plan->becoming = ends[1];
     plan->failed = 0;
-    pid_t pid = vfork();
-    if (!pid) child(plan);
+    pid_t pid = clone(child, stack + STACK, CLONE_VM | SIGCHLD, plan);
     int error = errno;
+    close(ends[1]);
+    if (pid > 0) await_program(pid, ends[0]);
+    close(ends[0]);
     agent_tell_usage(); /* now there is something to be seen */
-    atomic_store(&agent.setup.activity->spawning_since, 0);
     prctl(PR_SET_DUMPABLE, 0); /* a change of identity in the child may have set what fs.suid_dumpable says */
     errno = error;
     return pid;

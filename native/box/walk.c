@@ -206,7 +206,7 @@ static void look_at(void *context, pid_t pid) {
     cpu_of(l, place); /* of all of its threads */
     pid_t parent = l->parent;
     int64_t bytes = 0, shared = l->shared, memfd = l->sample.memfd;
-    /* One that has not become a program yet (vfork) has the memory of its parent. */
+    /* One that has not become a program yet (see exec.c) has the memory of its parent. */
     if (!l->exact || !parent || syscall(SYS_kcmp, parent, pid, KCMP_VM, 0, 0)) {
         bytes = memory_of(l, place);
         if (!bytes && walk_other_thread(pid, place)) bytes = memory_of(l, place);

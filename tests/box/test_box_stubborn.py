@@ -25,6 +25,7 @@ from tests.box.client import (
     INPUT,
     KILL,
     LIST,
+    OUTPUT,
     SNAPSHOT_BEGIN,
     SNAPSHOT_END,
     STATUS,
@@ -313,3 +314,30 @@ def test_what_comes_behind_a_stream_is_a_request(box: Callable[..., Path]) -> No
         client.socket.sendall(encode(WRITE, path="/workspace/f") + data + encode(HELLO))
         assert client.answer()[1]["size"] == 4
         assert client.answer()[1]["version"] == 1
+
+
+STOPS = """
+import os, signal, time
+print("begun", flush=True)
+end = time.monotonic() + {0}
+while time.monotonic() < end:
+    try: os.kill(-1, signal.SIGSTOP)
+    except ProcessLookupError: pass
+"""
+
+
+def test_who_stops_everything_does_not_stop_the_agent(box: Callable[..., Path]) -> None:
+    """A command is of its user for a moment before it is the command, and the agent waits for it."""
+    folder = box()
+    with Connection(folder) as client, Connection(folder) as other:
+        client.send(EXEC, argv=["python3", "-c", STOPS.format(6)], follow=1)
+        client.answer()
+        while client.frame()[0] != OUTPUT:
+            pass
+        began = time.monotonic()
+        for _ in range(3):
+            other.send(EXEC, argv=["true"], timeout_ms=500)  # those that are the command already are ended by that
+            other.answer()
+        assert time.monotonic() - began < 30
+        client.follow()
+        assert other.run("echo", "over", timeout_ms=5000)["stdout"] == b"over\n"
