@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import select
@@ -311,3 +312,40 @@ def test_shared_sessions_leak_nothing(pool: WorkerPool) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
         assert eventually(lambda: len(os.listdir(f"/proc/{kept.worker.pid}/fd")) == inside)
         assert eventually(lambda: len(os.listdir(f"/proc/{kept.worker.pid}/task")) <= 2)
+
+
+def test_a_session_that_is_collected_anywhere_does_not_wait(pool: WorkerPool) -> None:
+    """A finalizer runs in whatever thread the collector comes by, whatever that has locked."""
+    first, second = pool.open_shared("g"), pool.open_shared("g")
+    group = pool._groups["g"]
+    with group.lock:
+        done = threading.Thread(target=second.close)
+        done.start()
+        done.join(10)
+        assert not done.is_alive()
+        assert group.sessions == 2  # it is seen off when the lock is free
+    third = pool.open_shared("g")
+    assert group.sessions == 2
+    first.close()
+    third.close()
+    assert group.sessions == 0
+    assert group.ended
+
+
+def test_a_session_that_cannot_be_opened_is_not_counted(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = pool.open_shared("g")
+    group = pool._groups["g"]
+    before = len(os.listdir("/proc/self/fd"))
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EMFILE, "no more")
+
+    for name in ("os.dup", "gloveport.engines.wasm.pool.memory_page", "socket.socketpair"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, fail)
+            with pytest.raises(OSError, match="no more"):
+                pool.open_shared("g")
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert group.sessions == 1
+    first.close()
+    assert group.ended

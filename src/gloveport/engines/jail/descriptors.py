@@ -11,7 +11,7 @@ from typing import Final
 
 from gloveport.engines.jail import syscalls
 
-__all__ = ("close_others", "receive", "send")
+__all__ = ("NoRoom", "close_others", "receive", "send")
 
 _FD: Final = struct.calcsize("i")
 _LAST: Final = 0x7FFF_FFFF
@@ -27,10 +27,18 @@ def close_others(kept: Collection[int]) -> None:
             os.closerange(before + 1, min(after, _ONE_BY_ONE))
 
 
+class NoRoom(OSError):
+    """A message came, and the descriptors that belonged to it were more than this process may have; they are lost."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(errno.EMFILE, os.strerror(errno.EMFILE))
+        self.data: Final = data
+
+
 def receive(sock: socket.socket, size: int, count: int, flags: int = 0) -> tuple[bytes, list[int]]:
     """One message of at most `size` bytes and the descriptors that came with it, at most `count`, closed on exec.
 
-    Raises `OSError` when this process may not have that many open. Not `socket.recv_fds`: that ignores its flags (CPython 3.11), so
+    Raises `NoRoom` when this process may not have that many open. Not `socket.recv_fds`: that ignores its flags (CPython 3.11), so
     that what it receives is inherited by every program started later.
     """
     data, ancillary, told, _ = sock.recvmsg(size, socket.CMSG_LEN(count * _FD), flags | socket.MSG_CMSG_CLOEXEC)
@@ -42,7 +50,7 @@ def receive(sock: socket.socket, size: int, count: int, flags: int = 0) -> tuple
     if told & socket.MSG_CTRUNC:  # the kernel had no number left for the others, and dropped them
         for fd in fds:
             os.close(fd)
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        raise NoRoom(data)
     return data, fds
 
 

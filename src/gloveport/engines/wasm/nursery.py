@@ -52,7 +52,7 @@ class Nursery:
         self.control.settimeout(_START_TIMEOUT)
         try:
             packet, fds = descriptors.receive(self.control, 65536, 1)
-        except (TimeoutError, ConnectionError):
+        except OSError:
             packet, fds = b"", []
         finally:
             self.control.setblocking(True)
@@ -75,13 +75,16 @@ class Nursery:
             packet, fds = self._receive()
         except BlockingIOError:
             return None
+        except descriptors.NoRoom as error:  # it has ended by that
+            self._say(b"+")
+            raise OSError(error.errno, "too many open files: the descriptors of a worker did not fit") from error
         if packet != b"W":
             raise NurseryGone(packet[1:].decode(errors="replace") if packet else "it ended")
         self._say(b"+!" if self.waiting > 1 else b"+")
         if len(fds) != 3:
             for fd in fds:
                 os.close(fd)
-            raise OSError(24, "too many open files: the descriptors of a worker did not fit")
+            raise NurseryGone("it gave no worker")
         channel, pidfd, page = fds
         worker = Worker(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=channel), pidfd, page)
         if worker.alive:

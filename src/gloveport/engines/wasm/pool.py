@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import collections
+import contextlib
 import os
 import socket
 import threading
@@ -167,9 +169,11 @@ class _Group:
 
     def __init__(self, nursery: Nursery) -> None:
         self.nursery = nursery
-        # Reentrant: a collected session may leave while another one is being opened by the same thread.
-        self.lock = threading.RLock()
+        self.lock = threading.Lock()
         self.sessions = 0
+        self._leaving: collections.deque[None] = collections.deque()
+        """Those that have left while somebody had the lock: a collected session leaves in any thread, wherever that just is, and
+        must not wait."""
         self.ended = False
         self.pidfd = -1
         self.control: socket.socket | None = None
@@ -179,6 +183,12 @@ class _Group:
             return not self.ended
 
     def open(self) -> Worker:
+        try:
+            return self._open()
+        finally:
+            self._see_off()
+
+    def _open(self) -> Worker:
         with self.lock:
             if self.ended:
                 raise NurseryGone("its last session was closed")
@@ -186,19 +196,22 @@ class _Group:
                 self._start()
             control = self.control
             assert control is not None
-            ours, theirs = socket.socketpair()
-            page = memory_page()
-            try:
-                descriptors.send(control, b"s", (theirs.fileno(), page))
-            except OSError as error:
-                ours.close()
-                os.close(page)
-                self._end()
-                raise NurseryGone(str(error)) from error
-            finally:
-                theirs.close()
+            with contextlib.ExitStack() as failed:
+                pidfd = os.dup(self.pidfd)
+                failed.callback(os.close, pidfd)
+                page = memory_page()
+                failed.callback(os.close, page)
+                ours, theirs = socket.socketpair()
+                failed.callback(ours.close)
+                with theirs:
+                    try:
+                        descriptors.send(control, b"s", (theirs.fileno(), page))
+                    except OSError as error:
+                        self._end()
+                        raise NurseryGone(str(error)) from error
+                failed.pop_all()
             self.sessions += 1
-            return Worker(ours, os.dup(self.pidfd), page, shared=True, on_close=self._left)
+            return Worker(ours, pidfd, page, shared=True, on_close=self._left)
 
     def _start(self) -> None:
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -221,10 +234,20 @@ class _Group:
         self.control, self.pidfd = control, fds[0]
 
     def _left(self) -> None:
-        with self.lock:
-            self.sessions -= 1
-            if not self.sessions:
-                self._end()
+        self._leaving.append(None)
+        self._see_off()
+
+    def _see_off(self) -> None:
+        """Whoever has the lock does this after giving it back."""
+        while self._leaving and self.lock.acquire(blocking=False):
+            try:
+                while self._leaving:
+                    self._leaving.popleft()
+                    self.sessions -= 1
+                    if not self.sessions:
+                        self._end()
+            finally:
+                self.lock.release()
 
     def end(self) -> None:
         with self.lock:
@@ -239,7 +262,7 @@ class _Group:
             os.close(pidfd)
 
     def forget(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = threading.Lock()
         self._end()
 
 

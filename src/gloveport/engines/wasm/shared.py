@@ -16,7 +16,10 @@ __all__ = ("serve_group",)
 def serve_group(control: socket.socket, make: Callable[[], GuestLike]) -> None:
     """Starts a session for each `[socket, memory file of one page]` that comes over `control`, until that ends."""
     while True:
-        word, fds = descriptors.receive(control, 1, 2)
+        try:
+            word, fds = descriptors.receive(control, 1, 2)
+        except descriptors.NoRoom:
+            continue  # that one's socket is closed; the others go on
         if not word or len(fds) != 2:
             return
         _thread.start_new_thread(_session, (make, fds[0], fds[1]))

@@ -200,6 +200,8 @@ class _Nursery:
     def obey(self) -> None:
         try:
             words, fds = descriptors.receive(self.control, 16, 1)
+        except descriptors.NoRoom as error:
+            words, fds = error.data, []
         except ConnectionError:
             words, fds = b"", []
         if not words:
