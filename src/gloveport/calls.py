@@ -54,6 +54,11 @@ class CallInfo:
         return f"CallInfo(name={self.name!r}, call_id={self.call_id}, idempotency_key={self.idempotency_key!r})"
 
 
+def said_of(idempotency_key: str) -> str:
+    """What that key says of the tool and its arguments, whatever the session and the call."""
+    return idempotency_key.rpartition("-")[2]
+
+
 @dataclasses.dataclass(frozen=True)
 class LoggedCall:
     """What a log knows of a call that was begun."""

@@ -15,6 +15,7 @@ from gloveport import (
     NotPausedError,
     SealError,
     StaleStepError,
+    ToolCall,
     ValueCrossingError,
 )
 
@@ -470,15 +471,15 @@ def test_calls_made_together_are_handed_out_in_order():
 def test_every_refusal_leaves_the_session_answerable():
     with inline(TOOLS) as session:
         with pytest.raises(NotPausedError):
-            session.resume(None or __import__("gloveport").ToolCall("ask", (), 1), 1)
+            session.resume(None or ToolCall("ask", (), 1), 1)
         step = session.start("return await ask(1)")
         wrong = [
             (ValueCrossingError, lambda: session.resume(step, object())),
             (TypeError, lambda: session.resume(step, 1, error=ValueError())),
             (TypeError, lambda: session.resume(step, error=ValueError)),
             (TypeError, lambda: session.resume("ask", 1)),
-            (StaleStepError, lambda: session.resume(__import__("gloveport").ToolCall("ask", (), 99), 1)),
-            (StaleStepError, lambda: session.resume(__import__("gloveport").ToolCall("mail", (), 1), 1)),
+            (StaleStepError, lambda: session.resume(ToolCall("ask", (), 99), 1)),
+            (StaleStepError, lambda: session.resume(ToolCall("mail", (), 1), 1)),
         ]
         for kind, attempt in wrong:
             with pytest.raises(kind):
@@ -538,3 +539,21 @@ def test_the_same_seed_gives_the_same_numbers():
     ):
         assert one.run(code) == two.run(code) != three.run(code)
         assert four.random_seed != five.random_seed
+
+
+def test_an_answer_is_for_the_arguments_that_were_approved():
+    """The numbers of calls begin anew with each session: a new one of the same name pauses at the same number of the same tool."""
+    mail = {"mail": lambda *_: None}
+    with inline(mail) as first, inline(mail) as second:
+        approved = first.start("return await mail('ada', 10)")
+        same, other = second.fork(), second
+        step = other.start("return await mail('eve', 10_000)")
+        assert (step.name, step.call_id) == (approved.name, approved.call_id)
+        with pytest.raises(StaleStepError, match="other arguments"):
+            other.resume(approved, "sent")
+        assert other.resume(other.pending, "sent").value == "sent"
+        with same:
+            same.start("return await mail('ada', 10)")
+            assert same.resume(approved, "sent").value == "sent"  # the control: as after a fork
+        rebuilt = ToolCall(approved.name, approved.args, approved.call_id)
+        assert first.resume(rebuilt, "sent").value == "sent"

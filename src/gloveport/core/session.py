@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from ..calls import said_of
 from ..errors import (
     CompileError,
     GloveportError,
@@ -147,6 +148,11 @@ class Session(JudgedSession):
             raise StaleStepError(
                 f"call {step.call_id} of `{step.name}` is not the one that the session waits at: "
                 f"that is call {call.id + self.ids_lost} of `{self.tool(call.name).name}` (session.pending)"
+            )
+        # Of another session, say of one that had this one's name before: what was approved there is not what is asked here.
+        if step.idempotency_key and said_of(step.idempotency_key) != said_of(self.call_info(call).idempotency_key):
+            raise StaleStepError(
+                f"call {step.call_id} of `{step.name}` has other arguments than the one that the session waits at (session.pending)"
             )
 
     def bind(self, tool: ToolInfo) -> Steps:
