@@ -452,3 +452,26 @@ def test_a_storm(state):
     assert len(ended) >= 200
     assert groups_left(state, ended) == []
     assert len(boxes_alive(state)) == sum(len(boxes_alive(state / "boxes" / one)) for one in before)
+
+
+def test_a_machine_that_was_deleted_elsewhere(state):
+    """Another handle deleted it: this one says so, whatever is asked of it."""
+    sandbox = Sandbox.create()
+    other = Sandbox.connect(sandbox.id)
+    other.commands.run("true")
+    sandbox.kill()
+    for ask in (
+        other.get_info,
+        other.usage,
+        other.pause,
+        other.resume,
+        other.fork,
+        other.snapshot,
+        lambda: other.preview(8000),
+    ):
+        with pytest.raises(SandboxNotFoundError, match="was deleted"):
+            ask()
+    for ask in (lambda: other.commands.run("true"), lambda: other.files.read("/etc/hostname")):
+        with pytest.raises(SandboxGoneError):
+            ask()
+    assert not other.kill()

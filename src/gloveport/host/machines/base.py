@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ...errors import CapabilityError, SandboxNotFoundError, ValidationError
+from ...errors import CapabilityError, SandboxError, SandboxNotFoundError, ValidationError
 from ...machines import copies
 from ...machines.box import Box
 from ...machines.driver import Capabilities
@@ -29,7 +30,7 @@ from .options import (
 from .progress import OnProgress, reporting
 
 if TYPE_CHECKING:
-    from .network_control import SandboxNetwork
+    from .network_control import PreviewPort, SandboxNetwork
     from .network_secrets import NetworkSecret
 
 __all__ = (
@@ -43,9 +44,11 @@ __all__ = (
     "kill",
     "network_of",
     "pause_now",
+    "preview",
     "refuse_remote",
     "required",
     "update",
+    "usage",
 )
 
 Requirement = Mapping[str, Any] | Callable[[Capabilities], bool] | str | Sequence[str] | None
@@ -226,6 +229,28 @@ def network_of(box: Box) -> SandboxNetwork:
     if box.ended is not None:
         raise box.ended
     return _network(str(box.estate.root), box.id)
+
+
+@contextlib.contextmanager
+def _deleted(box: Box) -> Generator[None]:
+    """What fails because the machine was deleted by somebody else meanwhile says so, with `SandboxNotFoundError`."""
+    try:
+        yield
+    except (OSError, SandboxError):
+        box.estate.record(box.id)
+        raise
+
+
+def usage(box: Box) -> dict[str, int]:
+    """What it uses now."""
+    with _deleted(box):
+        return box.estate.driver(box.record).usage(box.folder)
+
+
+def preview(box: Box, port: int, host_port: int | None, private: bool) -> PreviewPort:
+    """One of its ports as one of this machine's."""
+    with _deleted(box):
+        return network_of(box).preview(port, host_port=host_port, private=private)
 
 
 def _network(root: str, id: str) -> SandboxNetwork:  # noqa: A002

@@ -203,7 +203,7 @@ class AsyncSandbox:
 
     async def usage(self) -> dict[str, int]:
         """What it uses now."""
-        return await run_sync(self._box.estate.driver(self._box.record).usage, self._box.folder)
+        return await run_sync(base.usage, self._box)
 
     async def kill(self) -> bool:
         """Delete it with its files. Gives whether it was there. It is done even when this is cancelled."""
@@ -258,7 +258,7 @@ class AsyncSandbox:
         `private` wants a token from whoever connects by HTTP: it is in `PreviewPort.url`. Raises `EngineUnavailableError` when
         `host_port` is somebody else's.
         """
-        return await run_sync(lambda: base.network_of(self._box).preview(port, host_port=host_port, private=private))
+        return await run_sync(base.preview, self._box, port, host_port, private)
 
     async def close_preview(self, port: int) -> None:
         """Take it away, with its connections. No error when there is none."""

@@ -177,7 +177,7 @@ class Sandbox:
 
     def usage(self) -> dict[str, int]:
         """What it uses now: `memory_bytes`, `processes`, `disk_bytes`, as far as the host can tell."""
-        return self._box.estate.driver(self._box.record).usage(self._box.folder)
+        return base.usage(self._box)
 
     def kill(self) -> bool:
         """Delete it with its files. Gives whether it was there: to delete it again is no error."""
@@ -230,7 +230,7 @@ class Sandbox:
         `private` wants a token from whoever connects by HTTP: it is in `PreviewPort.url`. Raises `EngineUnavailableError` when
         `host_port` is somebody else's.
         """
-        return base.network_of(self._box).preview(port, host_port=host_port, private=private)
+        return base.preview(self._box, port, host_port, private)
 
     def close_preview(self, port: int) -> None:
         """Take it away, with its connections. No error when there is none."""
