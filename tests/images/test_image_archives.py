@@ -250,3 +250,65 @@ def test_a_root_file_system(tmp_path: Path) -> None:
     path.write_bytes(b"\x28\xb5\x2f\xfd....")
     with pytest.raises(ValueError, match="zstd"):
         import_archive(path, "root", layers)
+
+
+SHAPES = [
+    "null",
+    "[]",
+    "{}",
+    "[[]]",
+    '"x"',
+    "1",
+    "[null]",
+    '{"manifests": {}}',
+    '{"manifests": ["x"]}',
+    '{"manifests": [{}]}',
+]
+SHAPES += [
+    '{"manifests": [{"digest": 5}]}',
+    '{"layers": 1, "config": {}}',
+    '[{"Config": 5, "Layers": []}]',
+    "[" * 100_000,
+    "\xff",
+]
+SHAPES += [
+    '[{"Config": "config.json", "Layers": [7]}]',
+    '{"rootfs": [], "config": {}}',
+    '{"config": {"Env": [1]}}',
+    '{"rootfs": null}',
+]
+
+
+@pytest.mark.parametrize("where", ["index.json", "manifest.json", "config.json"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_documents_of_any_shape_are_refused(tmp_path: Path, where: str, shape: str) -> None:
+    _docker(tmp_path)
+    (tmp_path / "docker" / where).write_bytes(shape.encode("latin-1"))
+    layers = LayerStore(tmp_path / "layers", OURS)
+    with pytest.raises(
+        ValueError, match=where.replace(".", r"\.") + "|no image|disagree|no manifest|has nothing|no SHA-256"
+    ):
+        import_archive(tmp_path / "docker", "a", layers)
+    assert layers.ids() == []
+
+
+def test_what_is_damaged_or_no_file_is_refused(tmp_path: Path) -> None:
+    layers = LayerStore(tmp_path / "layers", OURS)
+    large = _tar(("bin", None), ("bin/sh", hashlib.shake_128(b"").digest(50_000)))
+    whole = gzip.compress(large)
+    path = tmp_path / "root.tar.gz"
+    for damaged in (whole[: len(whole) // 2], whole[:200] + b"\0" * 50 + whole[250:], whole[:12], b"", large[:9000]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="damaged|can be read|no root"):
+            import_archive(path, "root", layers)
+    folder = _layout(tmp_path / "layout", [BASE], CONFIG)
+    for blob in (folder / "blobs" / "sha256").iterdir():
+        content = blob.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            blob.write_bytes(content[:-20])
+            with pytest.raises(ValueError, match="damaged|digest differs|can be read"):
+                import_archive(folder, "a", layers)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="neither a file nor a folder"):
+        import_archive(tmp_path / "pipe", "a", layers)
+    assert layers.ids() == []

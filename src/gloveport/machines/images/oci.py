@@ -5,14 +5,18 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
+import lzma
 import os
 import platform
+import re
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, TypeVar, cast
+
+import msgspec
 
 from .layers import LayerStore
 from .manifests import Image
@@ -24,7 +28,52 @@ _MAX_JSON: Final = 4 << 20
 _CHUNK: Final = 1 << 20
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_DAMAGED: Final = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+_DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 Said = Callable[[str], None]
+T = TypeVar("T")
+
+
+class _Platform(msgspec.Struct):
+    architecture: str | None = None
+    os: str | None = None
+
+
+class _Blob(msgspec.Struct):
+    """A content descriptor: https://github.com/opencontainers/image-spec/blob/v1.1.1/descriptor.md"""
+
+    digest: str
+    platform: _Platform | None = None
+
+
+class _Manifest(msgspec.Struct):
+    """An index, or a manifest of one image."""
+
+    manifests: list[_Blob] | None = None
+    layers: list[_Blob] | None = None
+    config: _Blob | None = None
+
+
+class _Saved(msgspec.Struct, rename="pascal"):
+    """One image in the `manifest.json` of `docker save`."""
+
+    config: str
+    layers: list[str]
+
+
+class _Layers(msgspec.Struct):
+    diff_ids: list[str] = []
+
+
+class _Settings(msgspec.Struct, rename="pascal"):
+    env: list[str] | None = None
+    working_dir: str | None = None
+    user: str | None = None
+
+
+class _Config(_Platform):
+    rootfs: _Layers = msgspec.field(default_factory=_Layers)
+    config: _Settings | None = None
 
 
 def import_archive(path: Path, name: str, layers: LayerStore, say: Said = lambda _: None) -> Image:
@@ -34,8 +83,17 @@ def import_archive(path: Path, name: str, layers: LayerStore, say: Said = lambda
     Of the configuration, environment, working directory and user are kept; its command is not run. Raises `ValueError` for what is
     none of these, with the reason, and for an image of another architecture.
     """
+    try:
+        return _imported(path, name, layers, say)
+    except _DAMAGED as error:
+        raise ValueError(f"it is damaged: {error}") from error
+
+
+def _imported(path: Path, name: str, layers: LayerStore, say: Said) -> Image:
     if path.is_dir():
         return _Layout(_Folder(path), name, layers, say).image()
+    if not path.is_file():
+        raise ValueError(f"{path.name} is neither a file nor a folder")
     with path.open("rb") as file:
         head = file.read(4)
         file.seek(0)
@@ -44,7 +102,8 @@ def import_archive(path: Path, name: str, layers: LayerStore, say: Said = lambda
         members = _members(file)
         file.seek(0)
         if members is None:
-            return _root_archive(file, path, name, layers, say)
+            packed = gzip.GzipFile(fileobj=file) if head.startswith(_GZIP) else file
+            return _root_archive(cast("IO[bytes]", packed), path, name, layers, say)
         with tempfile.TemporaryDirectory(prefix="gloveport-image-") as scratch:
             with tarfile.open(fileobj=file, mode="r:*") as archive:
                 _extract_blobs(archive, Path(scratch))
@@ -84,6 +143,8 @@ def _root_archive(file: IO[bytes], path: Path, name: str, layers: LayerStore, sa
     say(f"unpacking {path.name}")
     with layers.staging() as staging:
         unpack(file, staging.tree, layers.owners)
+        while file.read(_CHUNK):  # the checksum is behind the archive's end
+            pass
         if not any((staging.tree / part).is_dir() for part in ("usr", "bin")):
             raise ValueError(f"{path.name} holds no root file system: there is neither /usr nor /bin in it")
         layer = layers.commit(staging, source=path.name)
@@ -105,7 +166,7 @@ class _Folder:
         except OSError as error:
             raise ValueError(f"the image lacks {name!r}: {error}") from None
 
-    def json(self, name: str, digest: str = "") -> Any:
+    def json(self, kind: type[T], name: str, digest: str = "") -> T:
         with self.open(name) as file:
             text = file.read(_MAX_JSON + 1)
         if len(text) > _MAX_JSON:
@@ -113,9 +174,9 @@ class _Folder:
         if digest and hashlib.sha256(text).hexdigest() != digest:
             raise ValueError(f"{name!r} is not what the image says it is: its digest differs")
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise ValueError(f"{name!r} is no JSON: {error}") from None
+            return msgspec.json.decode(text, type=kind)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"{name!r} is not what it should be: {error}") from None
 
     def has(self, name: str) -> bool:
         return (self._folder / name).is_file()
@@ -136,60 +197,53 @@ class _Layout:
         else:
             raise ValueError("this is no image: it has neither index.json (OCI) nor manifest.json (docker save)")
         self._check_platform(config)
-        diffs = cast("list[str]", config.get("rootfs", {}).get("diff_ids", []))
+        diffs = config.rootfs.diff_ids
         if len(diffs) != len(blobs):
             raise ValueError("the image's configuration and its manifest disagree about the layers")
         made = [
             self._layer(blob, diff, i, len(blobs)) for i, (blob, diff) in enumerate(zip(blobs, diffs, strict=True), 1)
         ]
-        given = cast("dict[str, Any]", config.get("config") or {})
-        pairs = (text.partition("=") for text in cast("list[str]", given.get("Env") or []))
+        given = config.config or _Settings()
+        pairs = (text.partition("=") for text in given.env or ())
         return Image(
             name=self._name,
             layers=made[::-1],
             env={key: value for key, _, value in pairs if key},
-            workdir=given.get("WorkingDir") or "/workspace",
-            user=given.get("User") or "",
-            source=f"an image of {config.get('os', 'linux')}/{config.get('architecture', '?')}",
+            workdir=given.working_dir or "/workspace",
+            user=given.user or "",
+            source=f"an image of {config.os or 'linux'}/{config.architecture or '?'}",
         )
 
-    def _of_layout(self) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        described = self._files.json("index.json")
+    def _of_layout(self) -> tuple[_Config, list[tuple[str, str]]]:
+        described = self._files.json(_Manifest, "index.json")
         for _ in range(3):  # an index of indexes, as of several architectures, is not deeper
-            manifests = described.get("manifests")
-            if manifests is None:
+            if described.manifests is None:
                 break
-            digest = self._chosen(manifests)["digest"]
-            described = self._files.json(*_blob(digest))
-        if "layers" not in described:
+            described = self._files.json(_Manifest, *_blob(self._chosen(described.manifests).digest))
+        if described.layers is None or described.config is None:
             raise ValueError("the image's index leads to no manifest")
-        config = self._files.json(*_blob(described["config"]["digest"]))
-        return config, [_blob(layer["digest"]) for layer in described["layers"]]
+        config = self._files.json(_Config, *_blob(described.config.digest))
+        return config, [_blob(layer.digest) for layer in described.layers]
 
-    def _of_docker(self) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        entries = self._files.json("manifest.json")
+    def _of_docker(self) -> tuple[_Config, list[tuple[str, str]]]:
+        entries = self._files.json(list[_Saved], "manifest.json")
         if not entries:
             raise ValueError("the archive holds no image")
-        return self._files.json(entries[0]["Config"]), [(layer, "") for layer in entries[0]["Layers"]]
+        return self._files.json(_Config, entries[0].config), [(layer, "") for layer in entries[0].layers]
 
-    def _chosen(self, manifests: list[dict[str, Any]]) -> dict[str, Any]:
-        ours = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    def _chosen(self, manifests: list[_Blob]) -> _Blob:
         for manifest in manifests:
-            where = cast("dict[str, str]", manifest.get("platform") or {})
-            if where.get("architecture", ours) == ours and where.get("os", "linux") == "linux":
+            if _is_ours(manifest.platform or _Platform()):
                 return manifest
-        raise ValueError(f"the image has nothing for linux/{ours}")
+        raise ValueError(f"the image has nothing for linux/{_ours()}")
 
-    def _check_platform(self, config: dict[str, Any]) -> None:
-        ours = _ARCHITECTURES.get(platform.machine(), platform.machine())
-        if config.get("architecture", ours) != ours or config.get("os", "linux") != "linux":
-            raise ValueError(
-                f"the image is for {config.get('os')}/{config.get('architecture')}, and this is linux/{ours}"
-            )
+    def _check_platform(self, config: _Config) -> None:
+        if not _is_ours(config):
+            raise ValueError(f"the image is for {config.os}/{config.architecture}, and this is linux/{_ours()}")
 
     def _layer(self, blob: tuple[str, str], diff: str, number: int, count: int) -> str:
         name, digest = blob
-        expected = diff.removeprefix("sha256:")
+        expected = _blob(diff)[1]
         known = f"oci-{expected[:32]}"
         if f"{known}-{self._layers.owners.key}" in self._layers:
             return f"{known}-{self._layers.owners.key}"
@@ -214,11 +268,20 @@ class _Layout:
             return self._layers.made_once(known, take, source=diff)
 
 
+def _ours() -> str:
+    return _ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
+def _is_ours(where: _Platform) -> bool:
+    return where.architecture in (None, _ours()) and where.os in (None, "linux")
+
+
 def _blob(digest: str) -> tuple[str, str]:
-    algorithm, _, value = digest.partition(":")
-    if algorithm != "sha256" or len(value) != 64 or not value.isalnum():
-        raise ValueError(f"{digest!r} is no SHA-256 digest")
-    return f"blobs/sha256/{value}", value
+    """Where the blob of that digest is, and the digest's hexadecimal digits."""
+    found = _DIGEST.fullmatch(digest)
+    if found is None:
+        raise ValueError(f"{digest[:100]!r} is no SHA-256 digest")
+    return f"blobs/sha256/{found[1]}", found[1]
 
 
 def _opened(packed: _Digested) -> IO[bytes]:
