@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
+import threading
 import time
 
 import pytest
 
-from gloveport.core.commands import LinkLost, Step
+from gloveport.core.commands import Dump, LinkLost, Step
 from gloveport.engines.v8.link import V8Link
 from gloveport.engines.wasm import link as module
 from gloveport.engines.wasm.link import ProcessLink
+from gloveport.wire import frames
+
+REPLY = frames.encode_frame(frames.REPLY, struct.pack("<BQI", 0, 1, 0))
 
 
 class Worker:
@@ -83,3 +88,41 @@ async def test_the_loop_goes_on_while_the_end_of_a_worker_is_waited_for() -> Non
     asyncio.get_running_loop().remove_reader(worker.next[0])
     for sock in worker.next:
         sock.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("again", [0, 2])
+async def test_who_only_looks_and_gives_up_half_way_leaves_the_guest_as_it_was(blocking: bool, again: int) -> None:
+    """The request of a dump holds an image: it is larger than what a socket takes at once."""
+    worker = Worker()
+    line = ProcessLink(worker, 1 << 20)
+    reference = bytes(range(256)) * 8192
+    for _ in range(again + 1):  # who waits for the rest may give up as well
+        asked = asyncio.ensure_future(line.perform_async(Dump(reference)))
+        await asyncio.sleep(0.05)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+    assert not line.closed
+    heard: list[bytes] = []
+
+    def answer() -> None:
+        decoder = frames.FrameDecoder()
+        while len(heard) < 3:
+            decoder.feed(worker.peer.recv(1 << 16))
+            while (frame := decoder.next()) is not None:
+                heard.append(frame[1])
+                if frame[0] != frames.CONFIGURE:
+                    word = frames.encode_frame(frames.IMAGE, b"an image") if frame[0] == frames.DUMP else REPLY
+                    worker.peer.sendall(word)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    step = Step(b"next", 5.0)
+    reply = await asyncio.to_thread(line.perform, step) if blocking else await line.perform_async(step)
+    thread.join()
+    assert reply.status == 0
+    assert heard[1:] == [reference, b"next"]
+    worker.sock.close()
+    worker.peer.close()

@@ -58,6 +58,9 @@ class V8Link(ProcessLink):
             raise answer.cut_short(await self._explained()) from None
         except LinkLost as lost:
             raise answer.cut_short(lost) from lost.__cause__
+        except asyncio.CancelledError:
+            self.close()  # a run has begun, or half of a request is there
+            raise
         finally:
             self._on_loop = False
         return answer.whole(self._decoder.pending, time.monotonic() - began)

@@ -107,6 +107,8 @@ class ProcessLink:
         """Takes the socket off the event loop that waits for it."""
         self._owes = False
         """A reply will come, or has come, that nobody waits for any more."""
+        self._unsent = memoryview(b"")
+        """What is left to send of the request that it will answer."""
         self._in_parts = False
         """Whether an answer may be several frames."""
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
@@ -142,6 +144,7 @@ class ProcessLink:
         frame, limit = _frame(command)
         if self._owes:
             self._owes = False
+            self._send_rest(self._unsent)
             self._receive(HOUSEKEEPING)
         began = time.monotonic_ns()
         kind, body = self._exchange(frame, limit)
@@ -180,6 +183,7 @@ class ProcessLink:
             raise self._lost(error) from error
 
     def _send_rest(self, rest: memoryview) -> None:
+        self._unsent = memoryview(b"")
         deadline = time.monotonic() + TAKING
         poll = select.poll()
         poll.register(self._sock, select.POLLOUT)
@@ -254,8 +258,7 @@ class ProcessLink:
         """
         frame, limit = _frame(command)
         if self._owes:
-            self._owes = False
-            await self._receive_async(HOUSEKEEPING)
+            await self._settle_async()
         began = time.monotonic_ns()
         try:
             kind, body = await self._exchange_async(frame, limit)
@@ -265,11 +268,17 @@ class ProcessLink:
             raise
         return _result(command, kind, body, time.monotonic_ns() - began)
 
+    async def _settle_async(self) -> None:
+        """Waits for the reply that nobody waited for."""
+        self._owes = False
+        await self._send_rest_async(self._unsent)
+        await self._receive_async(HOUSEKEEPING)
+
     async def _exchange_async(self, frame: bytes, limit: float) -> tuple[int, bytes]:
         frame = self._ready(frame)
         rest = memoryview(frame)[self._send_now(frame) :]
         if rest:
-            await self._send_rest_async(asyncio.get_running_loop(), rest)
+            await self._send_rest_async(rest)
         return self._take_soon() or await self._receive_async(limit)
 
     async def _receive_async(self, limit: float) -> tuple[int, bytes]:
@@ -290,7 +299,8 @@ class ProcessLink:
             timer.cancel()
             self._let_go()
 
-    async def _send_rest_async(self, loop: asyncio.AbstractEventLoop, rest: memoryview) -> None:
+    async def _send_rest_async(self, rest: memoryview) -> None:
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(TAKING):
                 while rest:
@@ -303,9 +313,10 @@ class ProcessLink:
                     rest = rest[self._send_now(rest) :]
         except TimeoutError as error:
             raise self._deaf() from error
-        except asyncio.CancelledError:
-            self.close()  # half a request: nothing can follow it
+        except asyncio.CancelledError:  # half a request: nothing can follow but the rest of it
+            self._unsent, self._owes = rest, True
             raise
+        self._unsent = memoryview(b"")
 
     def _readable(self, waiter: asyncio.Future[tuple[int, bytes]]) -> None:
         if waiter.done():
