@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gloveport import Sandbox, SandboxError, SandboxGoneError, SandboxNotFoundError
+from gloveport import Sandbox, SandboxError, SandboxGoneError, SandboxNotFoundError, SandboxPausedError
 from gloveport.machines.estate import estate
 from gloveport.machines.state import lock_held
 
@@ -306,3 +306,24 @@ def test_nothing_of_runsc_is_left_in_its_folder(sandbox):
     sandbox.resume()
     goes_on(sandbox, before)
     assert told(sandbox)[0] == before[0]
+
+
+def test_clocks_outlive_their_keeper(state):
+    """What was asked for holds for the next keeper, too, and what nobody watches is deleted by the next one who looks."""
+    sandbox = Sandbox.create("gvisor", driver="gvisor")
+    sandbox.update(auto_resume=False)
+    sandbox.pause()
+    kill_keeper(sandbox)
+    sandbox.update(idle_seconds=600)  # of one that has no keeper now
+    sandbox.resume()
+    sandbox.pause()
+    with pytest.raises(SandboxPausedError):
+        sandbox.commands.run("true")
+    kill_keeper(sandbox)
+    sandbox.update(auto_delete_seconds=600)
+    assert estate().sweep() == []
+    assert sandbox.status == "paused"
+    sandbox.update(auto_delete_seconds=0.01)
+    time.sleep(0.1)
+    assert estate().sweep() == [sandbox.id]
+    assert not folder_of(sandbox).exists()

@@ -379,7 +379,9 @@ class Estate:
             if owner is not None:  # nobody holds it: the pool's process is gone
                 let_go(owner, key)
                 return "pool-closed"
-        if seen.condition == "stopped" and doomed(record, seen):
+        # What was paused to disk may have nobody beside it who would look at its clock.
+        unwatched = seen.condition == "stopped" or seen.reason in ("crashed", "reboot")
+        if unwatched and doomed(record, seen):
             return "auto-delete"
         return None
 

@@ -136,6 +136,15 @@ class GvisorDriver(NamespaceDriver):
         _write_whole(path, json.dumps(settings))
         self._start_keeper(folder)
 
+    def timers(self, folder: Path, **milliseconds: int) -> None:
+        """Those of its keeper, and of the next one."""
+        path = folder / "keeper.json"
+        settings = json.loads(path.read_text("utf-8"))
+        settings.update({name: value for name, value in milliseconds.items() if value >= 0})
+        _write_whole(path, json.dumps(settings))
+        if lock_held(folder):
+            super().timers(folder, **milliseconds)
+
     def freeze(self, folder: Path) -> None:
         """Write it to disk and end it."""
         if lock_held(folder):
