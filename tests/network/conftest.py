@@ -90,10 +90,7 @@ def world(tmp_path_factory):
         pass
     certificate = folder / "open.test1.pem"
 
-    def start(module, arguments, fds):
-        return HelperProcess("world", [*arguments, str(folder / "log"), str(certificate)], fds)
-
-    made = World(Gateway(start), folder, authority)
+    made = World(Gateway(lambda _: HelperProcess("world", [str(folder / "log"), str(certificate)])), folder, authority)
     yield made
     made.gateway.close()
 

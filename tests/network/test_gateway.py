@@ -243,10 +243,7 @@ def test_rules_that_are_too_many(gateway):
 
 
 def test_a_gateway_that_does_not_start():
-    def start(module, arguments, fds):
-        return HelperProcess("no_such_module", arguments, fds)
-
-    gateway = Gateway(start)
+    gateway = Gateway(lambda _: HelperProcess("no_such_module"))
     with pytest.raises(EngineUnavailableError, match="did not start"):
         gateway.proxy(NetworkRules())
     gateway.close()
@@ -257,12 +254,12 @@ def test_no_network_without_a_namespace(sandbox, monkeypatch):
     """Never the host's own network. The control is every other test here."""
     from gloveport.engines.jail import command
 
-    honest = command._launch
+    honest = command._start
 
-    def launch(order, stdio):
+    def start(process, order, *rest, **options):
         # What a machine without user namespaces comes to: tests/jail has one. Here the layers are left out.
-        return honest({**order, "sandbox": "off"}, stdio)
+        return honest(process, {**order, "sandbox": "off"}, *rest, **options)
 
-    monkeypatch.setattr(command, "_launch", launch)
+    monkeypatch.setattr(command, "_start", start)
     with pytest.raises(EngineUnavailableError, match="network namespace"):
         spawn_jailed(["/bin/cat"], network=True, sandbox=sandbox, warn=False)

@@ -81,8 +81,12 @@ def test_a_watcher_that_is_gone_refuses_everything(guest, monkeypatch):
 
 def test_the_ports_of_a_jail_that_was_never_watched(guest, monkeypatch):
     """A kernel or a container that does not allow it: then the ports of HTTP and those of the rules are all there is."""
-    launch = command._launch
-    monkeypatch.setattr(command, "_launch", lambda order, stdio: launch({**order, "watched": False}, stdio))
+    start = command._start
+    monkeypatch.setattr(
+        command,
+        "_start",
+        lambda process, order, *rest, **options: start(process, {**order, "watched": False}, *rest, **options),
+    )
     code = """
     say(await tried(() => text("http://open.test/")));
     say(await tried(() => text("http://open.test:8080/")));

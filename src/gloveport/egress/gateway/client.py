@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -32,7 +32,9 @@ _decode = msgspec.json.Decoder(Reply).decode
 
 
 class Child(Protocol):
-    """A started Python process."""
+    """A started Python process, and our end of the socket that it was given."""
+
+    control: socket.socket
 
     @property
     def pid(self) -> int: ...
@@ -52,8 +54,9 @@ class Sockets(Protocol):
 
 
 _ChannelT = TypeVar("_ChannelT", bound="_Channel")
-Start = Callable[[str, Sequence[str], Sequence[int]], Child]
-"""Starts `module.main(arguments)` with these descriptors: `engines.jail.child.HelperProcess`."""
+Start = Callable[[str], Child]
+"""Starts `module.main([socket, host])`, numbers of a socket to us and of a descriptor of this process:
+`engines.jail.child.HelperProcess`."""
 
 
 class _Channel:
@@ -167,7 +170,10 @@ class Proxy(_Channel):
 @dataclasses.dataclass(slots=True)
 class _Running:
     child: Child
-    control: socket.socket
+
+    @property
+    def control(self) -> socket.socket:
+        return self.child.control
 
     def close(self) -> None:
         self.control.close()
@@ -265,18 +271,8 @@ class Gateway:
         return self._running
 
     def _started(self) -> _Running:
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        host = os.pidfd_open(os.getpid())
-        try:
-            given = [theirs.fileno(), host]
-            child = self._start(PROGRAM, [str(fd) for fd in given], given)
-        except BaseException:
-            control.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(host)
-        running = _Running(child, control)
+        child = self._start(PROGRAM)
+        control, running = child.control, _Running(child)
         control.settimeout(_TIMEOUT)
         try:
             said = control.recv(16)
