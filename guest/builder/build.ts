@@ -5,7 +5,7 @@ import type { BuildOptions, BuildResult, Message } from "esbuild-wasm";
 import { extractCode } from "../toolbox/fence.ts";
 import { positionAt, SourceError } from "../toolbox/position.ts";
 import { type Allowed, GIVEN, resolving } from "./imports.ts";
-import { decode, type Mapping } from "./mappings.ts";
+import { decode, type Mapping, withoutMap } from "./mappings.ts";
 import { styles } from "./tailwind.ts";
 
 const NAME = "widget.tsx";
@@ -69,7 +69,7 @@ export async function build(sent: string, allowed: Allowed, css: string | null):
   const code = output(result, "/widget.js");
   return {
     code,
-    page: ENDS_SCRIPT.test(code) ? await forPage(source, allowed) : null,
+    page: UNFIT.test(code) ? await forPage(source, allowed) : null,
     css: (css === null ? "" : await styles(source, css)) + output(result, "/widget.css"),
     map: decode(map.mappings, map.sources.findIndex((path) => path === NAME)),
   };
@@ -79,13 +79,26 @@ function output(result: BuildResult, path: string): string {
   return result.outputFiles!.find((file) => file.path === path)?.text ?? "";
 }
 
-const ENDS_SCRIPT = /<!--|<\/script/i;
+/** What ends a script, and what a page does not give back: HTML makes U+FFFD of NUL and LF of CR, and the script's hash is another one. */
+const UNFIT = /<!--|<\/script|[\0\r]/i;
 
 /** Without template literals, whose raw text would change: what is left are strings, regular expressions and comments of licences. */
 async function forPage(source: string, allowed: Allowed): Promise<string> {
   const result = await run(source, { plugins: [resolving(allowed)], supported: { "template-literal": false } });
   if ("failure" in result) throw result.failure;
-  return output(result.made, "/widget.js").replaceAll("<!--", "\\x3C!--").replace(/<\/(?=script)/gi, "<\\/");
+  return output(result.made, "/widget.js")
+    .replace(/\\?(<!--|\0)/g, escaped)
+    .replace(/<\/(?=script)/gi, "<\\/")
+    .replace(/\r\n?/g, "\n"); // no literal has one in it
+}
+
+/** In a regular expression it may have been escaped before, by a backslash that then has to go. */
+function escaped(found: string, what: string, at: number, code: string): string {
+  let start = at;
+  while (code[start - 1] === "\\") start -= 1;
+  const before = found.length - what.length; // 0 or 1
+  const kept = (at + before - start) % 2 ? "" : found.slice(0, before);
+  return kept + (what === "\0" ? "\\x00" : "\\x3C!--");
 }
 
 /**
@@ -136,13 +149,14 @@ async function plainly(source: string): Promise<BuildResult | null> {
   return known && Object.keys(inputs).length === 1 ? result.made : null;
 }
 
-async function run(contents: string, more: BuildOptions): Promise<{ made: BuildResult } | { failure: BuildFailure }> {
+async function run(sent: string, more: BuildOptions): Promise<{ made: BuildResult } | { failure: BuildFailure }> {
+  const contents = withoutMap(sent.replace(/^(\s*)#!/, "$1//"), "tsx"); // a script's first line is not that of a page
   try {
     return { made: await esbuild.build({ ...OPTIONS, ...more, stdin: { contents, loader: "tsx", sourcefile: NAME } }) };
   } catch (error) {
     const errors = (error as { errors?: Message[] }).errors;
     if (!errors?.length) throw error;
-    return { failure: explained(errors[0]!) };
+    return { failure: explained(errors[0]!, sent) };
   }
 }
 
@@ -153,12 +167,14 @@ const WORDS: [RegExp, string][] = [
   ],
 ];
 
-function explained({ text, location }: Message): BuildFailure {
+function explained({ text, location }: Message, source: string): BuildFailure {
   const said = WORDS.find(([pattern]) => pattern.test(text))?.[1] ?? text.replaceAll(/<stdin>/g, NAME);
   if (!location || location.file !== NAME) {
     const file = location?.file.replace(/^package:/, ""); // that is the plugin's namespace
     return new BuildFailure(file ? `${file}: ${said}` : said);
   }
+  const end = positionAt(source, source.length);
+  if (location.line > end.line) return new BuildFailure(said, end.line, end.column); // at the end of what was added
   const before = new TextEncoder().encode(location.lineText).subarray(0, location.column); // it counts bytes
   return new BuildFailure(said, location.line, [...new TextDecoder().decode(before)].length + 1);
 }

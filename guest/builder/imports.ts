@@ -1,6 +1,7 @@
 /** What a widget may import. Nothing is ever looked for in a file system: there is none (esbuild's browser build has no access to one). */
 
 import type { Loader, Plugin } from "esbuild-wasm";
+import { withoutMap } from "./mappings.ts";
 
 /** Part of every widget's page, and of the worker that it is mounted in. */
 export const GIVEN = [
@@ -72,7 +73,7 @@ export function resolving({ tailwind, ask }: Allowed): Plugin {
         if (!found || !LOADERS.has(found.loader)) {
           return { errors: [{ text: `${path} is of no kind that can be imported` }] };
         }
-        return { contents: found.code, loader: found.loader as Loader };
+        return { contents: withoutMap(found.code, found.loader), loader: found.loader as Loader };
       });
     },
   };

@@ -46,3 +46,14 @@ function segmentsOf(mappings: string, own: number): Mapping {
     return segments;
   });
 }
+
+/**
+ * A module whose own source map, if it names one, is not looked at: a broken one would be an error of the widget, and another one would
+ * lead its errors astray. Only the last such comment counts (esbuild-wasm 0.28.2), so there is a further one, of no map; all else stays
+ * where and as it is, texts that only look like such a comment included.
+ */
+export function withoutMap(code: string, loader: string): string {
+  if (!code.includes("sourceMappingURL=") || loader === "json" || loader === "text") return code;
+  const comment = "# sourceMappingURL=none";
+  return `${code}\n${loader === "css" ? `/*${comment} */` : `//${comment}`}`;
+}

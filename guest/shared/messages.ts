@@ -32,8 +32,15 @@ export function receive(): Record<string, unknown> | null {
   return body && JSON.parse(new TextDecoder().decode(body));
 }
 
+function wellFormed(_: string, value: unknown): unknown {
+  return typeof value === "string" ? value.toWellFormed() : value;
+}
+
+/** Lone surrogates, which the host's decoder refuses, become U+FFFD: a source has them, or a text that was cut in the middle of a character. */
 export function send(message: Record<string, unknown>): void {
-  write(MESSAGE, new TextEncoder().encode(JSON.stringify(message)));
+  const text = JSON.stringify(message); // where they are escapes
+  const body = /\\ud[89a-f]/.test(text) ? JSON.stringify(message, wellFormed) : text;
+  write(MESSAGE, new TextEncoder().encode(body));
 }
 
 export function ready(): void {

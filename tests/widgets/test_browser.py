@@ -211,6 +211,13 @@ export default function W() {{ useEffect(out, []); return <p>hi</p> }}"""
     assert "form" in server.asked
 
 
+def test_a_script_with_a_zero_byte_is_the_one_that_its_hash_allows(show):
+    source = "const zero = /^a\0[\\\0]$/;\nexport default () => <p id='said'>{String(zero.test('a\\0\\0'))}{String.raw`\0`.length}</p>"
+    page = show(source)
+    assert page.value("document.querySelector('#said').textContent") == "true1"
+    assert page.complaints() == []
+
+
 def test_code_made_of_text_is_refused_in_the_page_too(browser, tmp_path, render):
     source = """import { useState } from "react";
 export default function W() {

@@ -244,6 +244,98 @@ def test_a_worker_that_says_nonsense_is_a_typed_error(mounting, said, backend):
     anyio.run(main, backend=backend)
 
 
+def test_a_worker_that_says_nonsense_and_stays_alive_is_not_waited_for(mounting):
+    import socket
+
+    from gloveport.engines.builder.mount import MAX_VERDICT
+    from gloveport.engines.builder.talk import Talk
+
+    class Staying:
+        alive = True
+
+        def __init__(self):
+            self.sock, self.theirs = socket.socketpair()
+
+        def close(self):
+            self.alive = False
+            self.sock.close()
+            self.theirs.close()
+
+        def ran_out_of_memory(self):
+            raise AssertionError("it is asked how it ended")
+
+    async def mounted(worker):
+        with pytest.raises(WidgetError, match="ended the process") as caught:
+            await mounting.mount("", timeout=5.0, talk=Talk(worker, MAX_VERDICT))
+        assert caught.value.stage == "crash"
+        assert not worker.alive
+
+    for said in (b"\x01\x00\x00\x00A", b"\x05\x00\x00\x00jnull", b"\xff\xff\xff\xffj"):
+        worker = Staying()
+        worker.theirs.sendall(said)
+        anyio.run(mounted, worker)
+    worker = Staying()
+    worker.theirs.close()
+    with pytest.raises(AssertionError, match="how it ended"):  # the control: one that has ended is asked
+        anyio.run(mounted, worker)
+
+
+@pytest.mark.parametrize("number", ["-1", "1" + "0" * 400, "2147483648", "1.5"])
+def test_a_builder_that_names_no_place_of_a_source_is_not_believed(builder, monkeypatch, number):
+    import socket
+
+    from gloveport.engines.builder.client import MAX_REPLY
+    from gloveport.engines.builder.talk import Talk
+
+    class Lying:
+        def __init__(self):
+            self.sock, self.theirs = socket.socketpair()
+            said = f'j{{"id":1,"kind":"source","message":"x","line":{number}}}'.encode()
+            self.theirs.sendall(len(said).to_bytes(4, "little") + said)
+
+        def kill(self):
+            pass
+
+        def close(self):
+            self.sock.close()
+            self.theirs.close()
+
+    monkeypatch.setattr(builder._resident, "_start", lambda: Talk(Lying(), MAX_REPLY))
+    with pytest.raises(WidgetError, match="crashes the builder"):
+        anyio.run(build, builder, SOURCE)
+    number = "7"  # the control
+    with pytest.raises(WidgetError, match=r"^x \(line 7"):
+        anyio.run(build, builder, SOURCE)
+
+
+UNFIT = {
+    "nul": "/a\0b/.test('a\\0b')",
+    "nul-escaped": "/a\\\0b/.test('a\\0b')",
+    "nul-after-a-backslash": "/a\\\\\0b/.test('a\\\\\\0b')",
+    "nul-in-a-class": "/^[\0]$/u.test('\\0')",
+    "nul-in-raw-text": "String.raw`\0\\\0`.length === 3",
+    "nul-in-a-string": "/x\0/.test('x\0') && '\0' === '\\0'",
+    "comment": "/<!--/.test('<!--')",
+    "comment-escaped": "/^\\<!--/.test('<!--')",
+    "comment-after-a-backslash": "/^\\\\<!--/.test('\\\\<!--')",
+    "end": "/[</script>]{3}/.test('</s')",
+}
+
+
+@pytest.mark.parametrize("condition", UNFIT.values(), ids=UNFIT)
+def test_what_cannot_stand_in_a_page_means_the_same_there(builder, mounting, condition):
+    source = f"if (!({condition})) throw new Error('another one');\nexport default () => <p/>"
+
+    async def main():
+        built = await build(builder, source)
+        assert built.page is not None
+        assert not {"\0", "\r"} & set(built.page)
+        for code in (built.code, built.page):
+            assert (await mounting.mount(code, timeout=20.0)).error is None
+
+    anyio.run(main)
+
+
 def test_nothing_is_left_behind():
     def descriptors():
         return len(os.listdir("/proc/self/fd"))

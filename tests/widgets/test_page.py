@@ -126,7 +126,7 @@ def test_no_text_ends_its_script(page_of, text, form):
 
 
 def test_a_script_that_would_end_before_its_end_is_refused():
-    for code in ("'</script>'", "'<!--'"):
+    for code in ("'</script>'", "'<!--'", "/a\0b/", "1\r2", "`\r\n`"):
         with pytest.raises(ValueError, match="would end"):
             page(code, "", "x")
     assert "<title>x</title>" in page("'fine'", "", "x")

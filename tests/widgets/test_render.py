@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 
 import pytest
 
+from gloveport.engines.builder import Builder
+from gloveport.engines.builder.client import NATIVE
+from gloveport.engines.defaults import builder
 from gloveport.errors import GloveportError, TypeScriptSandboxTimeoutError, WidgetError
 
 HELLO = "export default function Widget() {\n  return <main>Hello from a widget</main>;\n}\n"
@@ -311,6 +317,82 @@ def test_what_a_widget_says_is_bounded_and_printable(render):
     assert str(caught.value).isprintable()
 
 
+DISGUISE = "\u202egnp\u2066\u200b\u3164\ufe0f\U000e0041\x07\x85"
+"""What turns, hides and drives: overrides of direction, spaces without width, fillers, tags, controls."""
+
+
+def test_what_a_widget_says_disguises_nothing(render):
+    text = json.dumps(DISGUISE)
+    widget = render(
+        f"export default function W() {{ console.error({text} + '.'); return <p/> }}\nW.displayName = {text} + '.';"
+    )
+    for said in (widget.title, *widget.warnings):
+        assert said.strip("'").startswith("?gnp?"), ascii(said)
+        assert not set(DISGUISE) & set(said) - set("gnp"), ascii(said)
+    assert f"<title>{widget.title}</title>" in widget.html
+    filler = "\u3164\u3164"  # letters of which nothing is seen
+    sources = (f"import '{DISGUISE[:6]}x'", f"let {filler}; let {filler}")
+    for source in sources:
+        with pytest.raises(WidgetError) as caught:
+            render(f"{source}\nexport default () => <p/>")
+        assert not set(DISGUISE) & set(str(caught.value)) - set("gnp"), ascii(str(caught.value))
+
+
+def test_an_error_of_building_is_bounded(render):
+    name = "a" * 300_000
+    with pytest.raises(WidgetError, match="has already been declared|The symbol") as caught:
+        render(f"let {name};\nlet {name};\nexport default () => <p/>")
+    assert len(str(caught.value)) < 1200
+    assert (caught.value.stage, caught.value.line) == ("build", 2)
+
+
+def test_a_text_that_is_cut_in_the_middle_of_a_character_is_no_crash(render):
+    """A note has 1,000 UTF-16 units, a name 80; half a character has no form in UTF-8."""
+    widget = render(
+        "export default function W() { console.error('x'.repeat(999) + '😀😀'); return <p/> }\nW.displayName = 'y'.repeat(79) + '😀';"
+    )
+    assert widget.mounted
+    (warning,) = widget.warnings
+    assert warning.startswith("x" * 990)
+    assert widget.title.startswith("y" * 79)
+
+
+def test_a_stack_names_no_directory_of_the_host(render):
+    source = """Error.stackTraceLimit = 100;
+console.warn(new Error("here").stack!.replaceAll("\\n", " | "));
+export default function W() { console.error(new Error("there").stack!.replaceAll("\\n", " | ")); return <p/> }"""
+    warnings = render(source).warnings
+    assert len(warnings) == 2
+    assert "/gloveport/mount.js" in warnings[0]  # the control: it goes as far as to the worker's program
+    for warning in warnings:
+        assert str(NATIVE.parent) not in warning
+        assert set(re.findall(r"/[\w./-]*\.js", warning)) <= {"///gloveport/mount.js", "/gloveport/mount.js"}
+
+
+def test_what_a_builder_made_is_not_given_again_once_it_was_replaced(render, monkeypatch):
+    """Had it been taken over, whoever did so would otherwise have pages in store for others."""
+    count = 0
+    build = Builder.build
+
+    async def counted(*arguments, **options):
+        nonlocal count
+        count += 1
+        return await build(*arguments, **options)
+
+    monkeypatch.setattr(Builder, "build", counted)
+    source = f"{HELLO}// replaced"
+    render(source)
+    render(source)
+    assert count == 1
+    os.kill(builder("require").pid, signal.SIGKILL)
+    render(f"{source} now")
+    assert count == 2
+    render(source)
+    assert count == 3
+    render(source)
+    assert count == 3
+
+
 @pytest.mark.parametrize(
     "body", ["return <p>hi</p>", "for (let i = 0; i < 50; i++) console.error(i + 'é\"\\\\'.repeat(200)); return <p/>"]
 )
@@ -320,6 +402,9 @@ def test_a_model_is_told_less_than_300_bytes(render, body):
         told = json.dumps(widget.summary(), separators=(",", ":"), ensure_ascii=ensure_ascii)
         assert len(told.encode()) < 300
     assert widget.summary()["artifact_id"] == widget.artifact_id
+    assert re.fullmatch(
+        "widget_[0-9a-f]{32}", widget.artifact_id
+    )  # of 128 bits: pages of strangers are told apart by it
     assert bool(widget.summary()["warnings"]) == bool(widget.warnings)
 
 

@@ -59,6 +59,16 @@ def test_classes_are_found_in_code(page_of, expression):
     assert all(f".{name} {{" in found for name in ("p-4", "m-2", "m-3"))
 
 
+def test_a_class_name_with_half_a_character_in_it_spoils_the_builder_for_nobody(page_of):
+    from gloveport.engines.defaults import builder
+
+    page_of(SOURCE.format("p-4"))
+    pid = builder("require").pid
+    found = style(page_of("export default () => <p className=\"before:content-['\ud800x']\">hi</p>", plugins=[PLUGIN]))
+    assert "--tw-content: '\ufffdx'" in found
+    assert builder("require").pid == pid
+
+
 def test_one_widget_leaves_nothing_for_the_next(page_of):
     first = style(page_of(SOURCE.format("bg-[rebeccapurple]"), plugins=[PLUGIN]))
     second = style(page_of(SOURCE.format("p-4"), plugins=[PLUGIN]))

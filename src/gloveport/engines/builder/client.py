@@ -16,7 +16,7 @@ from ..deno.process import BASE_HEAP, OFFLINE, Process, Program, start
 from ..deno.worker import DenoWorker
 from ..resident import Resident
 from ..toolbox.process import program
-from .spoken import Answer, Built, Refused, Reply
+from .spoken import Answer, Built, Refused, Reply, told
 from .talk import Ended, Talk
 
 __all__ = ("NATIVE", "Builder", "Resolve", "builder_program", "bury")
@@ -101,7 +101,7 @@ class Builder:
                 finally:
                     if not done:  # also when cancelled: its answer would come where the next request expects its own
                         self._resident.discard(talk)
-            return _built(reply)
+            return _built(reply, talk.number)
         raise AssertionError("unreachable")
 
     @property
@@ -109,6 +109,12 @@ class Builder:
         """Process id of the resident process; `None` when there is none."""
         talk = self._resident.process
         return None if talk is None else talk.worker.pid
+
+    @property
+    def process(self) -> int | None:
+        """The resident process's number, as in `Built`; `None` when there is none. Once given up it never comes again."""
+        talk = self._resident.process
+        return None if talk is None else talk.number
 
     def close(self) -> None:
         """Ends the process. Later requests raise `EngineUnavailableError`."""
@@ -154,9 +160,9 @@ async def _ask(talk: Talk, source: str, css: str | None, resolve: Resolve | None
     raise WidgetError(f"the widget and its packages have more than {MAX_QUESTIONS} imports")
 
 
-def _built(reply: Reply) -> Built:
+def _built(reply: Reply, process: int) -> Built:
     if reply.ok:
-        return Built(reply.code, reply.page, reply.css, reply.map)
+        return Built(reply.code, reply.page, reply.css, process, reply.map)
     if reply.kind == "source":
-        raise WidgetError(reply.message, line=reply.line, column=reply.column)
-    raise EngineUnavailableError(f"the builder of widgets failed: {reply.message}")
+        raise WidgetError(told(reply.message), line=reply.line, column=reply.column)
+    raise EngineUnavailableError(f"the builder of widgets failed: {told(reply.message)}")

@@ -15,13 +15,15 @@ from ..deno.worker import DenoWorker
 from ..toolbox.process import program
 from .client import NATIVE, bury
 from .spoken import Mounted
-from .talk import Ended, Talk
+from .talk import Ended, Nonsense, Talk
 
 __all__ = ("MAX_VERDICT", "Mounting", "mount_program")
 
 MEMORY: Final = 256 * MIB
 """Bytes of private memory beyond what the program takes by itself."""
 HEAP: Final = 192 * MIB
+_PROGRAM: Final = "/gloveport"
+"""Where a jailed worker sees its program: a widget's stacks, which it may show, name no directory of the host."""
 MAX_VERDICT: Final = 256 * 1024
 """Bytes of what a worker may say. It has 20 notes of 1,000 characters at most."""
 
@@ -35,8 +37,11 @@ def mount_program() -> Program:
         )
     # The page's policy does not allow code from strings, so a widget that makes some has to fail here as well.
     v8 = f"--v8-flags=--max-old-space-size={HEAP // MIB},--disallow-code-generation-from-strings"
-    argv = (str(deno), "run", *OFFLINE, f"--allow-read={code}", v8, str(bundle))
-    return Program("a widget's worker", argv, MEMORY, readable=(argv[0], str(bundle), str(code)))
+    mounts = tuple((f"{_PROGRAM}/{path.name}", str(path)) for path in (deno, bundle, code))
+    readable = (
+        f"--allow-read={_PROGRAM}/{code.name},{code}"  # its own path is where it is found without a mount namespace
+    )
+    return Program("a widget's worker", (str(deno), "run", *OFFLINE, readable, v8, str(bundle)), MEMORY, mounts=mounts)
 
 
 class Mounting:
@@ -78,9 +83,10 @@ class Mounting:
         except TimeoutError:
             text = "the widget did not come to rest in time: is there an endless loop in its rendering or in an effect?"
             raise TypeScriptSandboxTimeoutError(text) from None
-        except Ended:
-            memory = await anyio.to_thread.run_sync(talk.worker.ran_out_of_memory)
-            if memory:
+        except Ended as error:
+            # One that is alive would be waited for.
+            ended = not isinstance(error, Nonsense)
+            if ended and await anyio.to_thread.run_sync(talk.worker.ran_out_of_memory):
                 raise WidgetError("the widget needs more memory than it may have", stage="memory") from None
             raise WidgetError("the widget ended the process that mounted it", stage="crash") from None
         finally:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-__all__ = ("Answer", "Ask", "Built", "Mounted", "Note", "Refused", "Reply")
+from ...core.outcome import clean
+
+__all__ = ("MOST_TEXT", "Answer", "Ask", "Built", "Mounted", "Note", "Refused", "Reply", "told")
 
 Loader = Literal["js", "jsx", "ts", "tsx", "json", "css", "text"]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+MOST_TEXT: Final = 1000
+_BREAKS: Final = re.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]+")
+
+
+def told(text: str, most: int = MOST_TEXT) -> str:
+    """A text of theirs as one line of bounded length that disguises nothing: a widget's author chose it, and a model, a terminal or a
+    log reads it."""
+    if len(text) > most:
+        text = text[:most] + "…"
+    return clean(_BREAKS.sub(" ", text))
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +59,8 @@ class Built(msgspec.Struct, frozen=True):
     page: str | None
     """The same as the content of a `<script>`; `None`: it is `code`."""
     css: str
+    process: int
+    """The number of the process that made it."""
     map: list[list[tuple[int, int, int]]]
     """Per line of `code`: column, source line and source column, 0-based; line -1: of no line of the widget's own."""
 
@@ -70,8 +86,8 @@ class Reply(msgspec.Struct, frozen=True):
     last: bool = False
     """The builder ends after it."""
     message: str = ""
-    line: int = 0
-    column: int = 0
+    line: Count = 0
+    column: Count = 0
     code: str = ""
     page: str | None = None
     css: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -12,11 +13,12 @@ from ...errors import ProtocolViolation
 from ...wire.frames import FrameDecoder, encode_frame
 from ..deno.worker import DenoWorker
 
-__all__ = ("Ended", "Talk")
+__all__ = ("Ended", "Nonsense", "Talk")
 
 _MESSAGE: Final = 0x6A
 _CHUNK: Final = 1 << 18
 _LARGE: Final = 1 << 18
+_numbers: Final = itertools.count(1)
 
 T = TypeVar("T")
 
@@ -25,11 +27,17 @@ class Ended(Exception):
     """The process ended, or sent what none of ours sends."""
 
 
+class Nonsense(Ended):
+    """It sent what none of ours sends, and may be alive."""
+
+
 class Talk:
     """Messages to and from one worker. `max_message`: bytes of the largest one that is read."""
 
     def __init__(self, worker: DenoWorker, max_message: int) -> None:
         self.worker = worker
+        self.number: Final = next(_numbers)
+        """No other one has it."""
         self._decoder = FrameDecoder(max_message)
         worker.sock.setblocking(False)
 
@@ -47,7 +55,7 @@ class Talk:
                 raise Ended(str(error)) from error
 
     async def receive(self, kind: type[T]) -> T:
-        """The next one. Raises `Ended`."""
+        """The next one. Raises `Ended`, of which `Nonsense` is one kind."""
         while True:
             try:
                 frame = self._decoder.next()
@@ -57,8 +65,10 @@ class Talk:
             except BlockingIOError:
                 await anyio.wait_readable(self.worker.sock)
                 continue
-            except (OSError, ProtocolViolation, msgspec.DecodeError, RecursionError) as error:
+            except OSError as error:
                 raise Ended(str(error)) from error
+            except (ProtocolViolation, msgspec.DecodeError, RecursionError) as error:
+                raise Nonsense(str(error)) from error
             if not data:
                 raise Ended("it ended")
             self._decoder.feed(data)

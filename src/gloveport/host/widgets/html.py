@@ -19,7 +19,8 @@ _POLICY: Final = (
     "form-action 'none'; base-uri 'none'"
 )
 """Scripts: the two of the page, by their hash, so that none can be added and no text becomes code. Nothing is loaded or sent. (What a
-`<meta>` cannot say, by CSP level 3, section 3.3: that the page is sandboxed, or who may frame it. That is for whoever shows it.)"""
+`<meta>` cannot say, by CSP level 3, section 3.3: that the page is sandboxed, or who may frame it. That is for whoever shows it. What
+nobody asks a policy about: navigation, `preconnect`, WebRTC.)"""
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -55,11 +56,12 @@ def react() -> str:
 def page(code: str, css: str, title: str) -> str:
     """A self-contained document. `code` is what the builder made for a `<script>`.
 
-    Raises `ValueError` for code that would end its `<script>`: the builder makes none.
+    Raises `ValueError` for code that would end its `<script>`, or that HTML gives back as another text, of another hash (NUL, CR): the
+    builder makes none.
     """
     script = f"gloveport((require,module,exports)=>{{\n{code}\n}})"
-    if re.search(r"</script|<!--", script, re.IGNORECASE):
-        raise ValueError("this script would end before its end")
+    if re.search(r"</script|<!--|[\0\r]", script, re.IGNORECASE):
+        raise ValueError("this script would end before its end, or be read as another one")
     runtime = react()
     policy = _POLICY.format(scripts=f"{_react_hash()} {_hash(script)}")
     return _PAGE.format(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 import anyio.to_thread
 
 from ...engines.builder import Answer
-from ...engines.builder.spoken import Loader
+from ...engines.builder.spoken import Loader, told
 from ...engines.defaults import toolbox
 from ...errors import CompileError, PackageError, WidgetError
 from ...policy import MIB, SandboxMode
@@ -118,7 +118,7 @@ class WidgetPackages:
             self._reached.setdefault(answer.name, self._reached.get(importer, specifier))
             return answer
         except PackageError as error:
-            text = _one_line(str(error))
+            text = told(str(error), _MOST_TEXT)
             if importer and kind in _LAZY:
                 code = f"throw Object.assign(new Error({json.dumps(text)}), {{ code: 'MODULE_NOT_FOUND' }});"
                 return Answer(name=f"missing {specifier[:200]} of {importer}", code=code)
@@ -275,7 +275,7 @@ async def packages_of(source: str, resolver: Resolver, sandbox: SandboxMode) -> 
     try:
         await packages.prepare([each for each in places if each.partition("/")[0] != "tailwindcss"])
     except PackageError as error:
-        raise WidgetError(_one_line(str(error))) from error
+        raise WidgetError(told(str(error), _MOST_TEXT)) from error
     return packages
 
 
@@ -283,8 +283,3 @@ def _react(specifier: str) -> str:
     if specifier not in REACT:
         raise PackageError(f"{specifier!r} cannot be imported: of React a page has {', '.join(REACT)}", specifier)
     return specifier
-
-
-def _one_line(text: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]}…"

@@ -17,9 +17,10 @@ import anyio
 
 from ...engines.builder import Builder, Built, Mounted, Mounting, Note
 from ...engines.builder.client import Resolve
+from ...engines.builder.spoken import told
 from ...engines.builder.talk import Talk
 from ...engines.defaults import builder, mounting
-from ...errors import GloveportError, TypeScriptSandboxTimeoutError, WidgetError
+from ...errors import EngineUnavailableError, GloveportError, TypeScriptSandboxTimeoutError, WidgetError
 from ...policy import MIB, SandboxMode, check_seconds
 from .html import page
 from .packages import WidgetPackages
@@ -29,9 +30,7 @@ from .widget import Widget
 __all__ = ("render",)
 
 _CACHE_BYTES: Final = 16 * MIB
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _MOST_WARNINGS: Final = 20
-_MOST_TEXT: Final = 1000
 
 
 async def render(
@@ -72,13 +71,13 @@ async def render(
         raise TypeError(f"the source of a widget is a str, not {type(source).__name__}")
     check_seconds("timeout", timeout)
     chosen = Plugins.parse(plugins)
-    key = _key(source, css, chosen, title, _versions(packages_hook))
-    kept = _rendered.get(key) if key is not None else None
+    key = _key(source, css, chosen, title, sandbox, _versions(packages_hook))
+    kept = _rendered.get(key, builder(sandbox).process) if key is not None else None
     if kept is None:
         built, mounted = await _made(source, css if chosen.tailwind else None, packages_hook, timeout, sandbox)
         kept = _widget(source, built, mounted, "" if chosen.tailwind else css, title)
         if key is not None and _versions(packages_hook) is not None:  # nothing came to it that was not foreseen
-            _rendered.put(key, kept)
+            _rendered.put(key, kept, built.process)
     return dataclasses.replace(kept, duration=time.monotonic() - began)
 
 
@@ -139,16 +138,19 @@ async def _mounted(workers: Mounting, built: Built, source: str, left: float, ta
         return mounted
     note = mounted.error or Note("the widget was not mounted", [])
     line, column = _Places(built, source).of(note)
-    raise WidgetError(_clean(note.text), line=line, column=column, stage=mounted.stage or "render")
+    raise WidgetError(told(note.text), line=line, column=column, stage=mounted.stage or "render")
 
 
 def _widget(source: str, built: Built, mounted: Mounted, css: str, title: str | None) -> Widget:
-    named = title or _clean(mounted.name)[:80] or "Widget"
-    html = page(built.page or built.code, css + built.css, named)
+    named = title or told(mounted.name)[:80] or "Widget"
+    try:
+        html = page(built.page or built.code, css + built.css, named)
+    except ValueError as error:
+        raise EngineUnavailableError(f"the builder of widgets failed: {error}") from error
     encoded = html.encode()
     places = _Places(built, source)
     warnings = tuple(places.told(note) for note in mounted.warnings[:_MOST_WARNINGS])
-    digest = hashlib.blake2b(encoded, digest_size=8).hexdigest()
+    digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
     return Widget(f"widget_{digest}", html, named, len(encoded), warnings)
 
 
@@ -176,13 +178,7 @@ class _Places:
     def told(self, note: Note) -> str:
         """A note with its place."""
         line, column = self.of(note)
-        return _clean(note.text) + (f" (line {line}, column {column})" if line else "")
-
-
-def _clean(text: str) -> str:
-    """One line without control characters, of bounded length: a widget wrote it, and a model, a terminal or a log reads it."""
-    text = _UNPRINTABLE.sub(" ", text)
-    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+        return told(note.text) + (f" (line {line}, column {column})" if line else "")
 
 
 def _versions(packages: Resolve | None) -> str | None:
@@ -192,36 +188,42 @@ def _versions(packages: Resolve | None) -> str | None:
     return packages.versions if isinstance(packages, WidgetPackages) else None
 
 
-def _key(source: str, css: str, plugins: Plugins, title: str | None, versions: str | None) -> bytes | None:
+def _key(
+    source: str, css: str, plugins: Plugins, title: str | None, sandbox: SandboxMode, versions: str | None
+) -> bytes | None:
     if versions is None:
         return None
-    text = json.dumps([source, css, plugins.tailwind, title, versions])
+    text = json.dumps([source, css, plugins.tailwind, title, sandbox, versions])
     return hashlib.blake2b(text.encode("ascii"), digest_size=32).digest()
 
 
 class _Rendered:
-    """Widgets by what they were made from. Only good ones: what failed may have failed for want of time."""
+    """Widgets by what they were made from. Only good ones: what failed may have failed for want of time.
+
+    One is kept for as long as the process is that built it: had somebody taken that over, it would have made what he likes.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
         self._bytes = 0
-        self._kept: OrderedDict[bytes, Widget] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[Widget, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: bytes) -> Widget | None:
+    def get(self, key: bytes, process: int | None) -> Widget | None:
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-            return found
+            widget, by = self._kept.get(key, (None, None))
+            if widget is None or by != process:
+                return None
+            self._kept.move_to_end(key)
+            return widget
 
-    def put(self, key: bytes, widget: Widget) -> None:
+    def put(self, key: bytes, widget: Widget, process: int) -> None:
         with self._lock:
-            replaced = self._kept.pop(key, None)
+            replaced, _ = self._kept.pop(key, (None, None))
             self._bytes += widget.bytes - (replaced.bytes if replaced else 0)
-            self._kept[key] = widget
+            self._kept[key] = widget, process
             while self._bytes > self._max:
-                self._bytes -= self._kept.popitem(last=False)[1].bytes
+                self._bytes -= self._kept.popitem(last=False)[1][0].bytes
 
 
 _rendered = _Rendered(_CACHE_BYTES)
