@@ -7,12 +7,14 @@ import gc
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from gloveport.engines.toolbox import Toolbox
-from gloveport.engines.toolbox.connection import Child
+from gloveport.engines.toolbox.connection import Child, Connection, ToolboxTimeout
 from gloveport.engines.toolbox.process import spawn as real_spawn
 from gloveport.engines.toolbox.process import spawn_plain
 from gloveport.errors import CompileError, EngineUnavailableError, SandboxUnavailableError
@@ -372,16 +374,21 @@ GOOD = {"id": 2, "ok": True, "code": "c", "names": []}
 
 
 def frame(message: object) -> bytes:
-    body = json.dumps(message).encode()
+    return framed(json.dumps(message).encode())
+
+
+def framed(body: bytes) -> bytes:
     return struct.pack("<I", len(body)) + body
 
 
 def impostor(replies: Sequence[bytes]) -> Toolbox:
     """A toolbox whose process answers its n-th request with the n-th reply."""
     program = (
-        "import sys, os, struct\nfor reply in [{}]:\n n = struct.unpack('<I', os.read(0, 4))[0]\n os.read(0, n)\n os.write(1, reply)\n"
+        "import os, struct, zlib\n"
+        "for reply in map(zlib.decompress, [{}]):\n"
+        " n = struct.unpack('<I', os.read(0, 4))[0]\n os.read(0, n)\n os.write(1, reply)\n"
         "os.read(0, 1)"
-    ).format(",".join(map(repr, replies)))
+    ).format(",".join(repr(zlib.compress(reply)) for reply in replies))
 
     def spawn_impostor(argv: Sequence[str], readable: Sequence[Path], sandbox: SandboxMode) -> Child:
         return spawn_plain([sys.executable, "-c", program], readable, sandbox)
@@ -392,6 +399,34 @@ def impostor(replies: Sequence[bytes]) -> Toolbox:
 def test_the_impostor_can_be_honest() -> None:
     with impostor([frame(HELLO), frame(GOOD)]) as toolbox:
         assert toolbox.compile("let a").code == "c"
+    rich = {"names": ["[{1e9,Infinity}]"] * 1000, "map": [[[1, 2, 3]] * 1000, []], "code": '\\\ud800"[' * 50_000}
+    with impostor([frame(HELLO), frame({**GOOD, **rich})]) as toolbox:
+        assert toolbox.compile("let a").code == rich["code"]
+
+
+def test_a_reply_may_grow_with_its_source() -> None:
+    large = {"names": ["a"] * 50_000, "code": "x" * 2_000_000}
+    with impostor([frame(HELLO), frame({**GOOD, **large})]) as toolbox:
+        assert toolbox.compile("//" + "x" * 60_000).code == large["code"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "".join(f"enum A{n.to_bytes(2).hex()}{{a}}\n" for n in range(3000)),
+        "enum Q{z};" + "a;" * 20_000,
+        "let " + ",".join(f"a{n:x}" for n in range(3000)),
+    ],
+    ids=["enums", "small parts", "names"],
+)
+def test_sources_whose_replies_are_large(own: Toolbox, source: str) -> None:
+    assert own.compile(source).names
+
+
+def test_the_largest_replies_of_modules(own: Toolbox) -> None:
+    own.module("export class A{" + "".join(f"@d a{n:x};" for n in range(1000)) + "}")
+    own.module("export const x=<p>" + "<a/>" * 20_000 + "</p>")
+    own.module("".join(f'import"{n:x}";' for n in range(1000)))
 
 
 @pytest.mark.parametrize(
@@ -403,8 +438,17 @@ def test_the_impostor_can_be_honest() -> None:
         struct.pack("<I", 3) + b"{]}",
         frame([1]),
         struct.pack("<I", 60_000) + b"[" * 60_000,
+        frame({**GOOD, "names": [{}] * 50_000}),
+        frame({**GOOD, "map": [[]] * 50_000}),
+        frame({**GOOD, "code": "x" * 2_000_000}),
+        framed(b'{"id":2,"ok":true,"code":"c","names":[],"map":[[[1e999,0,0]]]}'),
+        framed(b'{"id":2,"ok":true,"code":"c","names":[],"map":[[[Infinity,0,0]]]}'),
+        framed(b'{"id":2,"ok":true,"code":"c","names":[],"map":[[[%s,0,0]]]}' % (b"9" * 4000)),
     ],
-    ids=["length", "id", "more", "not json", "not an object", "deep"],
+    ids=[
+        *("length", "id", "more", "not json", "not an object", "deep"),
+        *("objects", "lists", "bytes", "too large a number", "infinity", "digits"),
+    ],
 )
 def test_replies_that_break_the_protocol(reply: bytes) -> None:
     with impostor([frame(HELLO), reply]) as toolbox, pytest.raises(CompileError, match="crashes the compiler"):
@@ -422,6 +466,33 @@ def test_replies_of_the_wrong_shape(reply: dict[str, object]) -> None:
     answer = frame({"id": 2, "ok": True, **reply})
     with impostor([frame(HELLO), answer]) as toolbox, pytest.raises(EngineUnavailableError, match="without code"):
         toolbox.compile("let a")
+
+
+HOST = """
+import os, signal
+from gloveport.engines.toolbox import Toolbox
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+with Toolbox(sandbox="off") as toolbox:
+    toolbox.compile("let a")
+    os.kill(toolbox.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, toolbox.pid, os.WEXITED | os.WNOWAIT)
+    print(toolbox.compile("let b").names, signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)
+"""
+
+
+def test_a_process_that_has_ended_does_not_end_a_host_with_the_signals_of_a_command() -> None:
+    done = subprocess.run([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("('b',) set()\n", 0)
+
+
+def test_a_reply_that_comes_too_late_is_none() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        fd = ours.fileno()
+        connection = Connection(Child(0, fd, fd, theirs.close, theirs.close, theirs.close))
+        theirs.sendall(frame({"id": 1, "ok": True}) + frame({"id": 2, "ok": True})[:1])
+        with pytest.raises(ToolboxTimeout):
+            connection.request("hello", "", -1.0)
 
 
 def test_no_descriptor_is_left(spawn: CountingSpawn) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 
 from gloveport import AgentSandbox, TypeCheckUnavailableError
@@ -89,3 +92,46 @@ def test_a_platform_without_it(elsewhere, monkeypatch):
     with pytest.raises(TypeCheckUnavailableError, match="only on linux-x64"):
         install.install()
     assert install.find() is None
+
+
+@pytest.fixture
+def private_umask():
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+def modes(folder):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.rglob("*")]}
+
+
+def fetched(work):
+    """What the client of the registry leaves under a private umask."""
+    (work / "made" / "lib").mkdir(parents=True)
+    (work / "made" / "lib" / "tsc").write_text("the program")
+    (work / "made" / "lib" / "lib.d.ts").write_text("declarations")
+    (work / "made" / "link").symlink_to("/etc/passwd")
+    return work / "made"
+
+
+READABLE = {"lib": 0o755, "tsc": 0o755, "lib.d.ts": 0o644, install._NOTE: 0o644}
+
+
+def test_every_user_can_read_what_was_installed_under_a_private_umask(elsewhere, private_umask, monkeypatch):
+    monkeypatch.setattr(install, "_fetch", fetched)
+    passwd = os.stat("/etc/passwd").st_mode
+    folder = install.install(lambda text: None).folder
+    (folder / "link").unlink()
+    assert modes(folder) == {folder.name: 0o755, **READABLE}
+    assert os.stat("/etc/passwd").st_mode == passwd
+
+
+def test_what_was_installed_so_before_is_mended(elsewhere, monkeypatch):
+    monkeypatch.setattr(install, "_fetch", fetched)
+    folder = install.install(lambda text: None).folder
+    (folder / "link").unlink()
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o700 if path.is_dir() or path.name == "tsc" else 0o600)
+    install._verified.cache_clear()
+    assert install.find() is not None
+    assert modes(folder) == {folder.name: 0o755, **READABLE}

@@ -57,23 +57,36 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _layers() -> list[Finding]:
-    from ..engines.jail.report import status
-
     try:
+        from ..engines.jail.report import status
+
         return [
             Finding(f"jail: {layer.layer}", layer.present, layer.detail or layer.what, layer.fix) for layer in status()
         ]
-    except GloveportError as error:
-        return [Finding("jail", False, str(error))]
+    except Exception as error:
+        return [Finding("jail", False, _told(error), "see the message")]
 
 
 def _try(name: str, check: Callable[[], str]) -> Finding:
     began = time.perf_counter()
     try:
         detail = check()
-    except GloveportError as error:
-        return Finding(name, False, str(error), "see the message")
+    except Exception as error:  # also one that nobody expects: the other checks are made all the same
+        return Finding(name, False, _told(error), "see the message")
     return Finding(name, True, f"{detail} ({(time.perf_counter() - began) * 1000:.0f} ms)")
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, (GloveportError, _Wrong)) else f"{type(error).__name__}: {error}"
+
+
+class _Wrong(Exception):
+    """Something works, and gives another result than it must."""
+
+
+def _expect(what: str, expected: object, given: object) -> None:
+    if type(given) is not type(expected) or given != expected:
+        raise _Wrong(f"{what} gave {given!r:.200} and not {expected!r}")
 
 
 def _guest() -> str:
@@ -85,8 +98,12 @@ def _guest() -> str:
 def _compiler() -> str:
     from ..engines.defaults import toolbox
 
-    toolbox("require").compile("const answer: number = 42; return answer")
+    compiled = toolbox("require").compile("const answer: number = 42; return answer")
+    _expect("the compiler", ("answer",), compiled.names)
     return "compiles TypeScript in its jail"
+
+
+_SHOWN = "a page of the doctor"
 
 
 def _double(value: int) -> int:
@@ -98,6 +115,7 @@ def _session() -> str:
 
     with AgentSandbox({"double": _double}) as session:
         value: Any = session.run("return await double(21)")
+    _expect("a session", 42, value)
     return f"a jailed session called a tool and returned {value}"
 
 
@@ -106,6 +124,7 @@ def _v8() -> str:
 
     with AgentSandbox({"double": _double}, engine="v8") as session:
         value: Any = session.run("return await double(21)")
+    _expect("a session", 42, value)
     return f"a jailed Deno with a memory limit called a tool and returned {value}"
 
 
@@ -118,7 +137,9 @@ def _modules() -> str:
         async with TypeScriptSandboxSession() as session:
             return await session.run_script("const answer = <b>{42}</b>; answer.props.children")
 
-    return f"a jailed Deno ran a module with JSX, which returned {anyio.run(run)}"
+    value = anyio.run(run)
+    _expect("a module", 42, value)
+    return f"a jailed Deno ran a module with JSX, which returned {value}"
 
 
 def _widgets() -> str:
@@ -126,7 +147,8 @@ def _widgets() -> str:
 
     from ..host.widgets.render import render
 
-    widget = anyio.run(render, "export default () => <p>42</p>")
+    widget = anyio.run(render, f"export default () => <p>{_SHOWN}</p>")
+    _expect("looking for its text in the page", True, _SHOWN in widget.html)
     return f"a component was built and mounted in their jails, and made a page of {widget.bytes // 1024} KiB"
 
 
@@ -183,7 +205,10 @@ def _typecheck() -> str:
     from ..engines.defaults import checker
 
     found = checker("require").check(Question("const answer: number = '42'"))
-    return f"TypeScript {VERSION} found {len(found)} of 1 mistake in its jail"
+    if [problem.code for problem in found] != ["TS2322"]:
+        said = "; ".join(f"{problem.code} {problem.message}" for problem in found) or "nothing"
+        raise _Wrong(f"TypeScript {VERSION} was to find one mistake, TS2322, and found: {said}")
+    return f"TypeScript {VERSION} found the mistake in a code, in its jail"
 
 
 _CHECKS: tuple[tuple[str, Callable[[], str]], ...] = (

@@ -61,6 +61,8 @@ class Resident(Generic[P]):
         self._closed_error = closed
         self._forked = forked
         self._process: P | None = None
+        self._lent: list[P] = []
+        """Extra ones."""
         self._closed = False
         self._reset()
         _all.add(self)
@@ -78,9 +80,12 @@ class Resident(Generic[P]):
             if self._extra.acquire(blocking=False):
                 try:
                     process = self._started()
+                    self._lent.append(process)
                     try:
+                        self._check_open()
                         yield process
                     finally:
+                        self._forget(process)
                         process.close()
                 finally:
                     self._extra.release()
@@ -90,9 +95,10 @@ class Resident(Generic[P]):
         try:
             if self._process is None:
                 self._process = self._started()
+                self._check_open()
             yield self._process
         finally:
-            self._lock.release()
+            self._give_back()
 
     @contextmanager
     def borrowed_now(self) -> Generator[P | None]:
@@ -103,7 +109,7 @@ class Resident(Generic[P]):
         try:
             yield self._process
         finally:
-            self._lock.release()
+            self._give_back()
 
     @asynccontextmanager
     async def borrowed_async(self, timeout: float) -> AsyncGenerator[P]:
@@ -116,9 +122,12 @@ class Resident(Generic[P]):
             if waited > self._patience and self._extra.acquire(blocking=False):
                 try:
                     process = await self._started_async()
+                    self._lent.append(process)
                     try:
+                        self._check_open()
                         yield process
                     finally:
+                        self._forget(process)
                         process.kill()
                         with anyio.CancelScope(shield=True):
                             await anyio.to_thread.run_sync(process.close)
@@ -131,9 +140,10 @@ class Resident(Generic[P]):
         try:
             if self._process is None:
                 self._process = await self._started_async()
+                self._check_open()
             yield self._process
         finally:
-            self._lock.release()
+            self._give_back()
 
     def discard(self, process: P) -> None:
         """Ends it: it died, or is not to be trusted with another request. For the borrower."""
@@ -150,16 +160,31 @@ class Resident(Generic[P]):
         return process
 
     def _started(self) -> P:
+        self._check_open()
+        return self._start()
+
+    def _check_open(self) -> None:
+        """Also once a process is where `close` looks for it: one that was still starting then is ended by its borrower."""
         if self._closed:
             raise self._closed_error()
-        return self._start()
+
+    def _give_back(self) -> None:
+        try:
+            if self._closed:
+                self._let_go()
+        finally:
+            self._lock.release()
+
+    def _forget(self, extra: P) -> None:
+        if extra in self._lent:  # not in a fork
+            self._lent.remove(extra)
 
     def close(self) -> None:
         """Ends it; later requests raise. Idempotent."""
         self._closed = True
-        process = self._process
-        if process is not None:
-            process.kill()  # whoever waits for an answer sees the end now
+        for process in (self._process, *self._lent):
+            if process is not None:
+                process.kill()  # whoever waits for an answer sees the end now
         if self._lock.acquire(timeout=1.0):
             try:
                 self._let_go()
@@ -181,6 +206,9 @@ class Resident(Generic[P]):
         if self._forked is not None:
             self._forked()
         self._let_go()
+        lent, self._lent = self._lent, []
+        for process in lent:
+            process.close()
 
 
 _all: weakref.WeakSet[Resident[Any]] = weakref.WeakSet()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..core.outcome import failed
@@ -43,25 +43,46 @@ class Checking:
         self._sandbox: SandboxMode = sandbox
         self._extras = _ONLY_V8 if engine == "v8" else frozenset[str]()
         self._bootstrap = bootstrap or ""
+        self._asker = object()
+        """The session, to the checker: it takes turns."""
 
     def check(self, code: str, sources: Sources, stubs: str) -> list[TypeProblem]:
         """What is wrong with the types of `code` as the next run."""
-        return checker(self._sandbox).check(self._question(code, sources, stubs), most=_MOST)
+        question = self._question(code, sources, stubs)
+        return checker(self._sandbox).check(question, asker=self._asker, most=_MOST)
 
     async def check_async(self, code: str, sources: Sources, stubs: str) -> list[TypeProblem]:
         """The same without holding up the event loop."""
         question = self._question(code, sources, stubs)
-        return await asyncio.to_thread(checker(self._sandbox).check, question, most=_MOST)
+        return await checker(self._sandbox).check_async(question, asker=self._asker, most=_MOST)
 
     def refusal(self, code: str, sources: Sources, stubs: Callable[[], str]) -> Failed | None:
         """Check a run that is about to begin; a failure in place of it if it must not."""
         self.problems = ()
-        return None if self.mode == "off" else self._judged(self.check(code, sources, stubs()))
+        if self.mode == "off":
+            return None
+        with self._bearing():
+            return self._judged(self.check(code, sources, stubs()))
 
     async def refusal_async(self, code: str, sources: Sources, stubs: Callable[[], str]) -> Failed | None:
         """The same without holding up the event loop."""
         self.problems = ()
-        return None if self.mode == "off" else self._judged(await self.check_async(code, sources, stubs()))
+        if self.mode == "off":
+            return None
+        with self._bearing():
+            return self._judged(await self.check_async(code, sources, stubs()))
+
+    @contextmanager
+    def _bearing(self) -> Generator[None]:
+        """In `"warn"`, that the checker had no time for this code is one more thing to tell."""
+        from ..engines.checker import CheckerBusyError
+
+        try:
+            yield
+        except CheckerBusyError:
+            if self.mode != "warn":
+                raise
+            self.problems = (TypeProblem(0, 0, "Unchecked", "the type checker was busy with other sources"),)
 
     def annotated(self, step: Step) -> Step:
         """The end of a run, with what was found before it began."""

@@ -4,6 +4,6 @@
 that speaks the Language Server Protocol 3.17 and sees no file but its own.
 """
 
-from gloveport.engines.checker.client import Checker, Question
+from gloveport.engines.checker.client import Checker, CheckerBusyError, Question
 
-__all__ = ("Checker", "Question")
+__all__ = ("Checker", "CheckerBusyError", "Question")

@@ -63,8 +63,12 @@ class Text:
     """Classes of the JavaScript in a mixed document, whose fields need no declaration."""
 
 
-_ON_GLOBAL: Final = re.compile(r"\bglobalThis\s*\??\.\s*([A-Za-z_$][\w$]*)")
-_GLOBAL_OTHERWISE: Final = re.compile(r"\bglobalThis\s*(?:\[|,|\)|;|$)|=\s*globalThis\b(?!\s*\??\.)", re.MULTILINE)
+MAX_GLOBALS: Final = 1000
+"""Names on `globalThis` that are declared; a session with more may have any name."""
+
+_GLOBAL: Final = re.compile(r"\bglobalThis\b(?:\s*+(?:\?\.|\.)\s*+((?:[^\W\d]|\$)[\w$]*+)(?![^\x00-\x7f]|\\))?")
+"""With the name that follows. Without one it is passed on, or the name has characters that Python counts differently."""
+_DECLARED: Final = re.compile(r"\bdeclare\s+(?:function|const|let|var|class|enum|namespace)\s+([\w$]+)")
 _CLASS: Final = re.compile(r"\bclass\s+([A-Za-z_$][\w$]*)")
 
 
@@ -78,9 +82,11 @@ def written(question: Question, earlier: Sequence[Outline], code: Outline) -> Te
         line += 1 + _lines(run.text)
     last = line - 1
     sources = [question.bootstrap, *(run.text for run in earlier), code.text]
-    names = {name for source in sources if "globalThis" in source for name in _ON_GLOBAL.findall(source)}
+    names, more = _globals(sources)
     names |= question.extras
-    declared = "".join(f"declare var {name}: any;\n" for name in sorted(names) if not _mentions(question.stubs, name))
+    if names:
+        names.difference_update(_DECLARED.findall(question.stubs))
+    declared = "".join(f"declare var {name}: any;\n" for name in sorted(names))
     loose = (run.text for run in (*earlier, code) if not run.typed) if typed else ()
     return Text(
         document="run.ts" if typed else "run.js",
@@ -90,7 +96,7 @@ def written(question: Question, earlier: Sequence[Outline], code: Outline) -> Te
         last_line=last,
         code=code,
         mixed=typed and not all(run.typed for run in (*earlier, code)),
-        any_name=not question.complete or any(_GLOBAL_OTHERWISE.search(source) for source in sources),
+        any_name=more or not question.complete,
         loose_classes=frozenset(name for source in loose for name in _CLASS.findall(source)),
     )
 
@@ -100,5 +106,15 @@ def _lines(text: str) -> int:
     return text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1
 
 
-def _mentions(stubs: str, name: str) -> bool:
-    return re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", stubs) is not None
+def _globals(sources: Sequence[str]) -> tuple[set[str], bool]:
+    """The names that codes put on `globalThis`, and whether there may be others."""
+    names: set[str] = set()
+    more = False
+    for source in sources:
+        for match in _GLOBAL.finditer(source) if "globalThis" in source else ():
+            name = match[1]
+            if name is None or len(names) == MAX_GLOBALS:
+                more = True
+            else:
+                names.add(name)
+    return names, more

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -60,6 +62,7 @@ def install(say: Callable[[str], None] = print) -> Compiler:
         made = _fetch(work)
         (made / "lib" / "tsc").chmod(0o755)
         (made / _NOTE).write_text(json.dumps({"sha256": _digest(made / "lib" / "tsc")}))
+        _let_read(made)
         shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
     finally:
@@ -92,10 +95,22 @@ def _verified(folder: Path) -> Compiler:
     status = os.lstat(folder)
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise ValueError("others may write there")
+    with contextlib.suppress(OSError):  # who cannot change it may do without
+        _let_read(folder)
     noted = cast("dict[str, Any]", json.loads((folder / _NOTE).read_bytes()))
     if not isinstance(noted, dict) or noted.get("sha256") != _digest(compiler.program):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError("the program is not the one that was installed")
     return compiler
+
+
+def _let_read(folder: Path) -> None:
+    """Let every user read what is in a folder of ours: the jail has a user of its own, and a umask may have kept it out."""
+    for directory, _, names in os.walk(folder):
+        for path in (directory, *(os.path.join(directory, name) for name in names)):
+            status = os.lstat(path)
+            wanted = 0o555 if status.st_mode & 0o111 else 0o444
+            if not stat.S_ISLNK(status.st_mode) and status.st_mode & wanted != wanted:
+                os.chmod(path, stat.S_IMODE(status.st_mode) | wanted)
 
 
 def folders() -> list[Path]:

@@ -5,18 +5,31 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from gloveport.engines.toolbox.connection import Child
+from gloveport.engines.toolbox.connection import Child, write
 
-__all__ = ("Diagnostic", "Hover", "Position", "Related", "Report", "ServerDied", "ServerTimeout", "Wire")
+__all__ = (
+    "Diagnostic",
+    "Hover",
+    "Position",
+    "Related",
+    "Report",
+    "ServerDied",
+    "ServerTimeout",
+    "ServerUnwanted",
+    "Wire",
+)
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of the largest message that is read."""
 MAX_HEADER: Final = 4096
 _CHUNK: Final = 1 << 18
+_STEP: Final = 100
+"""Milliseconds between two looks at whether to go on."""
 
 
 class ServerDied(Exception):
@@ -25,6 +38,10 @@ class ServerDied(Exception):
 
 class ServerTimeout(Exception):
     """No answer in time."""
+
+
+class ServerUnwanted(Exception):
+    """The caller was told to stop before there was an answer."""
 
 
 class Position(msgspec.Struct):
@@ -89,16 +106,19 @@ class Wire:
         self.owner_pid = os.getpid()
         self._buffer = bytearray()
         self._next_id = 0
+        self.unwanted: Callable[[], bool] = _never
+        """Asked now and then whether to stop."""
         self._poll = select.poll()
         self._poll.register(child.read_fd, select.POLLIN)
         for fd in {child.read_fd, child.write_fd}:
             os.set_blocking(fd, False)
 
     def request(self, method: str, params: Any, deadline: float) -> msgspec.Raw:
-        """Ask and wait for the result. Raises `ServerDied`, `ServerTimeout`; the process is of no use after either."""
+        """Ask and wait for the result. Raises `ServerDied`, `ServerTimeout`, `ServerUnwanted`; the process is of no use then."""
         self._next_id += 1
         self._send({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params}, deadline)
         while True:
+            self._check(deadline)
             message = self._receive(deadline)
             if message.method is not None:
                 if message.id is not None:  # it wants something registered or configured: nothing is
@@ -125,8 +145,9 @@ class Wire:
         body = msgspec.json.encode(message)
         view = memoryview(b"Content-Length: %d\r\n\r\n" % len(body) + body)
         while view:
+            self._check(deadline)
             try:
-                view = view[os.write(self.child.write_fd, view) :]
+                view = view[write(self.child.write_fd, view) :]
             except BlockingIOError:
                 self._make_room(deadline)
             except OSError as error:
@@ -137,16 +158,27 @@ class Wire:
         both = select.poll()
         both.register(self.child.write_fd, select.POLLOUT)
         both.register(self.child.read_fd, select.POLLIN)
-        ready = dict(both.poll(_milliseconds(deadline)))
-        if not ready:
-            raise ServerTimeout
-        if ready.get(self.child.read_fd, 0) & select.POLLIN:
+        ready = self._wait(both, deadline)
+        if ready.get(self.child.read_fd, 0):  # also when it hung up, which is what `_read` finds out
             self._read()
+
+    def _wait(self, poll: select.poll, deadline: float) -> dict[int, int]:
+        while True:
+            self._check(deadline)
+            ready = poll.poll(min(_STEP, _milliseconds(deadline)))
+            if ready:
+                return dict(ready)
+
+    def _check(self, deadline: float) -> None:
+        """Raises when the time is over, whatever there still is to read or room to write."""
+        if time.monotonic() >= deadline:
+            raise ServerTimeout
+        if self.unwanted():
+            raise ServerUnwanted
 
     def _receive(self, deadline: float) -> _Message:
         while (body := self._take()) is None:
-            if time.monotonic() >= deadline or not self._poll.poll(_milliseconds(deadline)):
-                raise ServerTimeout
+            self._wait(self._poll, deadline)
             self._read()
         try:
             return _messages.decode(body)
@@ -191,6 +223,10 @@ def _length(header: bytes) -> int:
             if length <= MAX_MESSAGE:
                 return length
     raise ServerDied("it sent a header without a usable length")
+
+
+def _never() -> bool:
+    return False
 
 
 def _milliseconds(deadline: float) -> int:

@@ -15,6 +15,12 @@ __all__ = ("MAX_MESSAGE", "found")
 
 MAX_MESSAGE: Final = 400
 """Characters of a message."""
+_MAX_READ: Final = 4000
+"""Characters of what the compiler says that are looked at, so that a long text costs no time."""
+_MAX_HINTS: Final = 3
+_MAX_INDENT: Final = 200
+_MAX_CODE: Final = 100_000
+"""All codes of the compiler are below it."""
 
 _MISSING_NAME: Final = frozenset({2304, 2318, 2503, 2552, 2580, 2581, 2582, 2583, 2584, 2591, 2592, 2593, 18004})
 """Nothing declares this name."""
@@ -39,7 +45,8 @@ _STYLE: Final = frozenset(
     }
 )
 _ADVICE: Final = re.compile(r"\. (?:Do you need to|Try changing|Consider)\b.*", re.DOTALL)
-_TYPE: Final = re.compile(r"does not exist on type '(.*?)(?:<.*)?'\.", re.DOTALL)
+_TYPE: Final = re.compile(r"does not exist on type '([^'<]*)")
+_COMMENT: Final = ("*", "/*", "//")
 
 
 def found(
@@ -64,14 +71,18 @@ def found(
 
 def _matters(diagnostic: Diagnostic, text: Text, line: str, hover: Callable[[Position], str]) -> bool:
     code = diagnostic.code
-    if diagnostic.severity != 1 or not isinstance(code, int) or code in _STYLE or 7000 <= code < 9000:
+    if diagnostic.severity != 1 or not isinstance(code, int) or code >= _MAX_CODE:
+        return False
+    if code in _STYLE or 7000 <= code < 9000:
         return False
     if code < 2000:
         return code in _KEPT_GRAMMAR
     if code in _MISSING_NAME:
-        return not text.any_name and not line.lstrip().startswith(("*", "/*", "//"))  # JSDoc names types
+        return not text.any_name and not line[:_MAX_INDENT].lstrip().startswith(_COMMENT)  # JSDoc names types
+    if code in _NO_PROPERTY and text.any_name and _type(diagnostic) == "typeof globalThis":
+        return False
     if code in _ARITHMETIC:
-        return "Promise<" in diagnostic.message or "Promise<" in hover(_last(diagnostic))
+        return "Promise<" in diagnostic.message[:_MAX_READ] or "Promise<" in hover(_last(diagnostic))
     if (
         code == _ASSIGNED and not text.code.typed
     ):  # a variable of JavaScript may change its type; a tool's argument may not
@@ -82,12 +93,17 @@ def _matters(diagnostic: Diagnostic, text: Text, line: str, hover: Callable[[Pos
 def _loose(diagnostic: Diagnostic, text: Text) -> bool:
     """Whether it is legal in a JavaScript file, and only the TypeScript elsewhere in the session makes it a problem."""
     if diagnostic.code in _NO_PROPERTY:
-        match = _TYPE.search(diagnostic.message)
-        name = match.group(1) if match else ""
+        name = _type(diagnostic)
         return name in text.loose_classes or (not text.code.typed and name.startswith("{"))
     if diagnostic.code == _ARGUMENTS and not text.code.typed:
         return any(related.location.uri.endswith(text.document) for related in diagnostic.related)
     return False
+
+
+def _type(diagnostic: Diagnostic) -> str:
+    """The type that lacks a property, without its arguments; of an object literal, the beginning."""
+    match = _TYPE.search(diagnostic.message[:_MAX_READ])
+    return match[1] if match else ""
 
 
 def _last(diagnostic: Diagnostic) -> Position:
@@ -97,8 +113,8 @@ def _last(diagnostic: Diagnostic) -> Position:
 
 
 def _said(diagnostic: Diagnostic) -> str:
-    message = _ADVICE.sub(".", diagnostic.message)
-    hints = [related.message for related in diagnostic.related if related.message.startswith("Did you")]
+    message = _ADVICE.sub(".", diagnostic.message[:_MAX_READ])
+    hints = [one.message[:MAX_MESSAGE] for one in diagnostic.related if one.message.startswith("Did you")][:_MAX_HINTS]
     if diagnostic.code in _ARITHMETIC and not hints:
         hints = ["It is a promise. Did you forget to use 'await'?"]
     text = clean(" ".join([message, *hints]))
@@ -107,6 +123,7 @@ def _said(diagnostic: Diagnostic) -> str:
 
 def _column(line: str, units: int) -> int:
     """The 1-based column in characters for an offset in UTF-16 units."""
+    units = min(max(0, units), 2 * len(line))
     if line.isascii():
-        return units + 1
+        return min(units, len(line)) + 1
     return len(line.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "replace")) + 1

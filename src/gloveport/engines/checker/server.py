@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,7 @@ _LANGUAGES: Final = {
     "run.ts": "typescript",
     "run.js": "javascript",
 }
+_LONE: Final = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T")
 
@@ -93,7 +95,9 @@ class Server:
         self.problems("run.ts", deadline)  # loads the language's declarations
 
     def show(self, name: str, text: str, deadline: float) -> None:
-        """Make `text` the content of a document."""
+        """Make `text` the content of a document. Lone surrogates, which the protocol cannot carry, are U+FFFD there."""
+        if not text.isascii():
+            text = _LONE.sub("\ufffd", text)  # one for one: columns stay
         if self._texts.get(name) == text:
             return
         version = self._versions.get(name, 0) + 1

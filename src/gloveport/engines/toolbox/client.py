@@ -274,7 +274,7 @@ def _compiled(reply: dict[str, Any]) -> Compiled:
         if not isinstance(code, str):
             raise TypeError
         return Compiled(code, tuple(_text(name) for name in names), _source_map(reply.get("map")))
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise EngineUnavailableError("the compiler of model code answered without code") from error
 
 
@@ -289,7 +289,7 @@ def _compiled_module(reply: dict[str, Any]) -> CompiledModule:
         kind = "script" if reply["kind"] == "script" else "module"
         code, head = _text(reply["code"]), _text(reply["head"])
         return CompiledModule(kind, code, head, tuple(imports), _source_map(reply.get("map")))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise EngineUnavailableError("the compiler of model code answered without code") from error
 
 
