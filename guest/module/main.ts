@@ -12,7 +12,7 @@ import { readFrame, readFrameAsync, Writer } from "../shared/frames.ts";
 import { allow, ImportRefused, link, provide } from "./linker.ts";
 import { explainNetwork } from "./network.ts";
 import { beginOutput, endOutput, say } from "./output.ts";
-import { call, keys, parse, slice, stringify, then } from "./originals.ts";
+import { call, keys, parse, slice, stringify, then, toWellFormed } from "./originals.ts";
 import { thrown, toJson } from "./thrown.ts";
 import { furnish } from "./world.ts";
 
@@ -39,8 +39,10 @@ interface Run {
 }
 
 const REHEARSALS = 20;
+const MAX_SPECIFIER = 2000;
 const { exit } = Deno;
-const { create, defineProperty, freeze } = Object;
+const { create, freeze } = Object;
+const { defineProperty, deleteProperty } = Reflect;
 const Later = Promise;
 const decode = ((decoder) => decoder.decode.bind(decoder))(new TextDecoder());
 const encode = ((encoder) => encoder.encode.bind(encoder))(new TextEncoder());
@@ -87,6 +89,8 @@ interface Waiting {
 const open: Record<number, Waiting> = Object.create(null);
 let calls = 0, waiting = 0;
 let listening: Promise<void> | null = null;
+/** What the run under way may call; between two runs nothing. Code may keep `tools` for longer than they are offered. */
+let offered: Record<string, boolean> = create(null);
 
 /** Reads answers as long as there are open calls: only then may something come. */
 async function listen(): Promise<void> {
@@ -112,18 +116,33 @@ async function listen(): Promise<void> {
   listening = null;
 }
 
+let tools: Any;
+/** It goes on working when code has frozen `globalThis` with it. */
+const PLACE = {
+  __proto__: null,
+  configurable: true,
+  get: () => tools,
+  set: (value: Any) => {
+    tools = value;
+  },
+} as PropertyDescriptor;
+
 function offer(names: string[] | null, limit: number): void {
+  offered = create(null);
   if (names === null) {
-    delete (globalThis as Any).tools;
+    tools = undefined;
+    deleteProperty(globalThis, "tools"); // or it stays, as `undefined`
     return;
   }
-  const tools: Any = create(null);
+  const made: Any = create(null);
   for (let i = 0; i < names.length; i++) {
     const name = names[i];
-    tools[name] = (...args: Any[]) => {
+    offered[name] = true;
+    made[name] = (...args: Any[]) => {
       const json = new Encoder(limit).encode(args);
-      const id = ++calls;
       return new Later((done, failed) => {
+        if (!offered[name]) throw new Fault("threw", `the tool ${name} is not offered in this call`);
+        const id = ++calls;
         open[id] = { done, failed };
         waiting += 1;
         writer.begin(CALL);
@@ -133,7 +152,9 @@ function offer(names: string[] | null, limit: number): void {
       });
     };
   }
-  defineProperty(globalThis, "tools", { value: freeze(tools), configurable: true, writable: true });
+  tools = freeze(made);
+  if (defineProperty(globalThis, "tools", PLACE) || (globalThis as Any).tools === made) return;
+  throw new Fault("pinned", "`tools` has no place: earlier code froze globalThis, or pinned `tools`. The next call starts afresh");
 }
 
 // ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,16 +216,17 @@ function failure(error: Any): string {
     ? error.kind
     : "threw";
   const json = toJson(thrown(error, kind));
-  return error instanceof ImportRefused ? `${slice(json, 0, -1)},"specifier":${stringify(error.specifier)}}` : json;
+  if (!(error instanceof ImportRefused)) return json;
+  return `${slice(json, 0, -1)},"specifier":${stringify(toWellFormed(slice(error.specifier, 0, MAX_SPECIFIER)))}}`;
 }
 
 async function perform(run: Run, rehearsal = false): Promise<void> {
   beginOutput(run.output);
-  offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
   allow(run.resolve, run.packages);
   let head = `{"ok":true`, json = "";
   parts = 0;
   try {
+    offer(run.tools, run.limit > 1 << 20 ? run.limit : 1 << 20);
     json = await new Later<string>((done, failed) => {
       then(value(run), done, failed);
       stuck = () => failed(new Fault("stuck", "the promise can never resolve: nothing that could settle it is left"));
@@ -215,6 +237,7 @@ async function perform(run: Run, rehearsal = false): Promise<void> {
   stuck = null;
   await new Later((resolve) => void setImmediate(resolve)); // rejections that nobody handles are told after the microtasks
   endOutput();
+  offered = create(null);
   writer.begin(DONE);
   writer.text(`${head},"open":${waiting},"parts":${parts}}`);
   writer.text(json); // apart: the host need not look for its end
@@ -225,8 +248,13 @@ async function perform(run: Run, rehearsal = false): Promise<void> {
 
 async function serve(): Promise<void> {
   for (let frame = readFrame(); frame !== null; frame = readFrame()) {
-    if (frame.kind === RUN) await perform(parse(decode(frame.body)));
-    else if (frame.kind !== ANSWER && frame.kind !== CLOSE) break;
+    if (frame.kind === RUN) {
+      try {
+        await perform(parse(decode(frame.body)));
+      } catch {
+        exit(1); // code has replaced what we need: there will be no answer
+      }
+    } else if (frame.kind !== ANSWER && frame.kind !== CLOSE) break;
   }
   exit(0);
 }

@@ -1,7 +1,7 @@
 /** What a run prints: the beginning of each stream goes to the host at once, its end when the run is over. */
 
 import { Writer } from "../shared/frames.ts";
-import { byteLength, slice, stringify } from "./originals.ts";
+import { byteLength, slice } from "./originals.ts";
 
 const LINE = 0x6f, TAIL = 0x74;
 const STDERR = 2;
@@ -17,18 +17,27 @@ class Stream {
   #first = 0;
   #droppedLines = 0;
   #droppedBytes = 0;
+  /** A run is under way. What is printed between two runs (while the host closes what is open) is the next one's. */
+  #open = false;
 
   constructor(private readonly number: number) {}
 
   begin(cap: number): void {
+    const early = this.#tail, first = this.#first;
     this.#cap = cap;
+    this.#forget();
+    this.#open = true;
+    for (let i = first; i < early.length; i++) this.line(early[i]);
+  }
+
+  #forget(): void {
     this.#sent = this.#tailBytes = this.#first = this.#droppedLines = this.#droppedBytes = 0;
     this.#tail = [];
   }
 
   /** Text as a program writes it: lines go out when they are whole. */
   write(text: string): void {
-    if (text.length > 4 * this.#cap) text = this.#shortened(text);
+    if (text.length > 4 * this.#cap) text = this.#shortened(text, byteLength(text));
     let from = 0;
     for (let at = 0; at < text.length; at++) {
       if (text[at] !== "\n") continue;
@@ -49,9 +58,12 @@ class Stream {
 
   /** One line of the host's record. */
   line(text: string): void {
-    if (text.length > this.#cap) text = this.#shortened(text);
-    const size = byteLength(text) + 1;
-    if (this.#tail.length === 0 && this.#sent + size <= this.#cap) {
+    let size = byteLength(text) + 1;
+    if (size > this.#cap + 1) {
+      text = this.#shortened(text, size - 1);
+      size = byteLength(text) + 1;
+    }
+    if (this.#open && this.#tail.length === 0 && this.#droppedBytes === 0 && this.#sent + size <= this.#cap) {
       this.#sent += size;
       writer.begin(LINE);
       writer.byte(this.number);
@@ -77,24 +89,24 @@ class Stream {
     this.#first = 0;
   }
 
-  /** Both ends of a line that is too long by itself. */
-  #shortened(text: string): string {
-    const half = this.#cap >> 1;
+  /** Both ends of a line that is too long by itself: with the mark between, no more bytes than the limit. A unit of UTF-16 is up to 3. */
+  #shortened(text: string, size: number): string {
+    const half = this.#cap > 9 ? (this.#cap - 3) / (size === text.length ? 2 : 6) | 0 : 1;
     this.#droppedBytes += text.length - 2 * half;
     return `${slice(text, 0, half)}…${slice(text, -half)}`;
   }
 
   end(): void {
     this.flush();
+    this.#open = false;
     if (this.#tail.length === 0 && this.#droppedBytes === 0) return;
     let text = "";
     for (let i = this.#first; i < this.#tail.length; i++) text += `${this.#tail[i]}\n`;
     writer.begin(TAIL);
-    writer.text(
-      `{"s":${this.number},"m":${stringify(text)},"lines":${this.#droppedLines},"bytes":${this.#droppedBytes}}`,
-    );
+    writer.text(`{"s":${this.number},"lines":${this.#droppedLines},"bytes":${this.#droppedBytes}}`);
+    writer.text(text);
     writer.send();
-    this.begin(this.#cap);
+    this.#forget();
   }
 }
 

@@ -6,7 +6,7 @@ import { inspect, slice, stringify, text, toWellFormed } from "./originals.ts";
 type Any = any;
 
 const MAX_MESSAGE = 4000;
-const FRAME = /^\s*at (?:(.*?) \()?(?:(?:file:\/\/)?\/[^():]*\/)?(module-\d+\.ts):(\d+):(\d+)\)?$/;
+const FRAME = /^\s*at (?:(.*?) \()?(?:(?:file:\/\/)?\/[^():]*\/)?(module-\d+\.ts):(\d{1,9}):(\d{1,9})\)?$/;
 const match = FRAME.exec.bind(FRAME);
 const { getOwnPropertyDescriptor } = Reflect;
 const { isError } = Error as Any;
@@ -67,7 +67,8 @@ export function thrown(error: Any, kind = "threw"): Thrown {
     const found = match(lines[i]);
     if (found) frames[frames.length] = [slice(found[1] ?? "", 0, 100), found[2], Number(found[3]), Number(found[4])];
   }
-  return { kind, name: quietly(() => slice(bounded(error.name), 0, 100), "Error"), message: described(error), frames };
+  const name = quietly(() => toWellFormed(slice(text(error.name), 0, 100)), "Error");
+  return { kind, name, message: described(error), frames };
 }
 
 /** As JSON. */

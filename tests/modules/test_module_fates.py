@@ -164,6 +164,21 @@ def done(parts, value):
     return framed(0x64, f'{{"ok":true,"open":0,"parts":{parts}}}', value)
 
 
+def failed(frames):
+    error = f'{{"kind":"threw","name":"E","message":"m","frames":{frames}}}'
+    return framed(0x64, f'{{"ok":false,"open":0,"parts":0,"error":{error}}}', "")
+
+
+def tail(lines, size, text="x"):
+    return framed(0x74, f'{{"s":1,"lines":{lines},"bytes":{size}}}', text)
+
+
+def called(number, arguments="[]", name="a"):
+    return framed(0x63, f'{{"id":{number},"name":"{name}","args":{arguments}}}')
+
+
+NINES = "9" * 4300
+"""As long as an integer may be that Python reads."""
 PART = 0x70
 ITEMS = framed(PART, str(["x" * 997] * 20).replace("'", '"'))  # 20 KB
 FORGED = {
@@ -178,17 +193,36 @@ FORGED = {
     "more parts than there are": str(ITEMS + done(0, "[1]")),
     "parts of no array": str(ITEMS + done(1, "1")),
     "an unknown kind": "[1, 0, 0, 0, 0x7a]",
-    "a call of no tool": '[0x1e, 0, 0, 0, 0x63, 25, 0, 0, 0, ...new TextEncoder().encode(\'{"id":1,"name":"x","args":[]}\')]',
+    "a call of no tool": str(called(1, name="x")),
+    "a call number that is none": str(called(0)),
+    "a call number without end": str(called("9" * 4000)),
+    "arguments that are no list": str(called(1, "{}")),
+    "arguments that are too deep": str(called(1, "[" * 20_000 + "]" * 20_000)),
+    "a value that is too deep": str(done(0, "[" * 20_000 + "]" * 20_000)),
+    "a place before the first": str(failed('[["f","module-1.ts",1,-5]]')),
+    "a place without end": str(failed(f'[["f","module-1.ts",{NINES},1]]')),
+    "calls without end that are open": str(framed(0x64, f'{{"ok":true,"open":{NINES},"parts":0}}', "1")),
+    "more lines missing than nothing": str(tail(-1, 1) + done(0, "1")),
+    "lines without end missing": str(tail(NINES, NINES) + done(0, "1")),
+    "two ends of one stream": str(tail(1, 1) * 2 + done(0, "1")),
+    "an end over the limit": str(tail(1, 1, "x" * 60_000) + done(0, "1")),
+    "a line over the limit": str(
+        [*(60_005).to_bytes(4, "little"), 0x6F, 1, *(59_999).to_bytes(4, "little")] + [65] * 59_999
+    ),
+    "a line that is cut off": "[3, 0, 0, 0, 0x6f, 1, 0x41]",
 }
+OFFERED = {"nothing": None, "tools": {"a": lambda: 1}}
 
 
+@pytest.mark.parametrize("offered", OFFERED)
 @pytest.mark.parametrize("name", FORGED)
-def test_forged_frames_only_end_their_worker(fresh, name):
+def test_forged_frames_only_end_their_worker(fresh, name, offered):
     """The socket itself, through Deno's own core."""
     write = (
-        "Deno[Deno.internal].core.writeSync(1, new Uint8Array(BYTES));\nawait new Promise(r => setTimeout(r, 2000)); 1"
+        "const all = new Uint8Array(BYTES); for (let n = 0; n < all.length;) n += Deno[Deno.internal].core.writeSync(1, all.subarray(n));\n"
+        "await new Promise(r => setTimeout(r, 2000)); 1"
     )
-    result = fresh.fails(write.replace("BYTES", FORGED[name]))
+    result = fresh.fails(write.replace("BYTES", FORGED[name]), tools=OFFERED[offered])
     assert (result.error_type, result.exit_reason) == ("Crashed", "crashed")
     assert fresh("1").value == 1
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from ...errors import ProtocolViolation
@@ -23,6 +24,7 @@ __all__ = (
     "TAIL",
     "Call",
     "Done",
+    "End",
     "ModuleLink",
     "Run",
     "Thrown",
@@ -40,6 +42,13 @@ DONE: Final = 0x64
 _CHUNK: Final = 1 << 17
 _ENVELOPE: Final = 1 << 18
 """Bytes of a frame beside the value in it: what was thrown, escaped, and the rest."""
+_BURST: Final = 256
+"""Frames that are given away at most before others of the event loop have their turn."""
+
+# What the types of JSON admit is more than the protocol does: integers of any length, which nothing downstream expects.
+_Id = Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Place = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -65,7 +74,7 @@ class Thrown(msgspec.Struct):
     kind: str
     name: str
     message: str
-    frames: list[tuple[str, str, int, int]]
+    frames: list[tuple[str, str, _Place, _Place]]
     """Function, module, line, column; innermost first."""
     specifier: str | None = None
 
@@ -74,9 +83,9 @@ class Done(msgspec.Struct):
     """The end of a run; the value follows it in its frame."""
 
     ok: bool
-    open: int
+    open: _Count
     """Calls of tools that were not answered."""
-    parts: int
+    parts: _Count
     """How many of the value came before, each in a frame of its own; what follows is the last one then. All are arrays, of which the value
     consists. Without a value they mean nothing."""
     error: Thrown | None = None
@@ -85,9 +94,18 @@ class Done(msgspec.Struct):
 class Call(msgspec.Struct):
     """A call of a tool."""
 
-    id: int
+    id: _Id
     name: str
     args: msgspec.Raw
+
+
+class End(msgspec.Struct):
+    """The end of a stream that was longer than its limit; its text follows it in its frame."""
+
+    s: Literal[1, 2]
+    lines: _Count
+    """Missing before it."""
+    bytes: _Count
 
 
 class ModuleLink:
@@ -98,13 +116,14 @@ class ModuleLink:
         self._sock: socket.socket = worker.sock
         self._sock.setblocking(False)
         self._decoder = FrameDecoder()
+        self._frames = 0
 
     def expect(self, limit: int) -> None:
         """The largest frame that may come: a value of `limit` bytes."""
         self._decoder.limit(limit + _ENVELOPE)
 
     async def send(self, kind: int, body: bytes) -> None:
-        """Sends a frame. Raises `OSError` when the worker is gone."""
+        """Sends a frame. Raises `OSError` when the worker is gone. Cancelled half-way, the worker is of no more use."""
         view = memoryview(encode_frame(kind, body))
         while view:
             try:
@@ -114,17 +133,25 @@ class ModuleLink:
 
     async def receive(self) -> tuple[int, bytes] | None:
         """The next frame; `None` when the worker is gone. Raises `ProtocolViolation`."""
+        waited = False
         while (frame := self._decoder.next()) is None:
             try:
                 data = self._sock.recv(_CHUNK)
             except BlockingIOError:
                 await anyio.wait_readable(self._sock)
+                waited = True
                 continue
             except OSError:
                 return None
             if not data:
                 return None
             self._decoder.feed(data)
+            if not waited:  # who always has something to say must not hold up everybody else, nor its own timeout
+                await anyio.lowlevel.checkpoint()
+            waited = False
+        self._frames += 1
+        if self._frames % _BURST == 0:
+            await anyio.lowlevel.checkpoint()
         return frame
 
     def idle(self) -> None:

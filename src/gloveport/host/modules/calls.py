@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from typing import Any, Final, cast
 
 import anyio
@@ -12,11 +13,12 @@ import msgspec
 
 from ...calls import CallInfo
 from ...core.commands import Answer, OpenCall
-from ...engines.modules.link import ANSWER, CLOSE, Call, ModuleLink
+from ...engines.modules.link import ANSWER, Call, ModuleLink
 from ...errors import ProtocolViolation
 from ...tools.bridge import Prepared, ToolBridge
 from ...tools.spec import build_specs
 from ...types import json_data
+from ...wire.messages import SURROGATES
 from ...wire.values import TAGGED, decode
 
 __all__ = ("NAMESPACE", "ModuleCalls", "bridge_of")
@@ -37,7 +39,10 @@ def bridge_of(tools: Any) -> ToolBridge | None:
 
 
 class ModuleCalls:
-    """The calls of one run. An async context manager around the run: what is under way at its end is cancelled."""
+    """The calls of one run. An async context manager around the run: what is under way at its end is cancelled.
+
+    Answers are sent as long as the run has time: one that is cut off by its end leaves a worker of no more use.
+    """
 
     def __init__(self, bridge: ToolBridge, link: ModuleLink, session_id: str, run: int) -> None:
         self._bridge = bridge
@@ -53,9 +58,12 @@ class ModuleCalls:
         self._tasks = await anyio.create_task_group().__aenter__()
         return self
 
-    async def __aexit__(self, *error: Any) -> bool | None:
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
         self._tasks.cancel_scope.cancel()
-        return await self._tasks.__aexit__(*error)
+        if isinstance(error, Exception):  # which the group would give away as one of a group
+            await self._tasks.__aexit__(None, None, None)
+            return None
+        return await self._tasks.__aexit__(kind, error, trace)
 
     async def begin(self, call: Call) -> None:
         """Starts a call; waits first when many are under way."""
@@ -68,18 +76,15 @@ class ModuleCalls:
         self._tasks.start_soon(self._answer, prepared)
 
     async def end(self) -> None:
-        """The run is over: calls that are under way have nobody who waits for them."""
-        self._tasks.cancel_scope.cancel()
-        with anyio.CancelScope(shield=True):
-            await self._link.send(CLOSE, b"")
+        """The run is over: waits for an answer that is being sent, so that it is not cut off. From then on none is begun."""
+        await self._sending.acquire()
 
     async def _answer(self, prepared: Prepared | Answer) -> None:
         try:
             answer = prepared if isinstance(prepared, Answer) else await self._made(prepared)
             body = _as_json(answer)
             async with self._sending:
-                with anyio.CancelScope(shield=True):  # half a frame would end the worker
-                    await self._link.send(ANSWER, body)
+                await self._link.send(ANSWER, body)
         except OSError:
             pass  # the worker is gone, as whoever listens to it will find
         finally:
@@ -104,5 +109,13 @@ def _as_json(answer: Answer) -> bytes:
     if not answer.ok:
         return b'{"id":%d,"ok":false,%b' % (answer.call_id, payload[1:])
     if _MARK in payload:  # dates, bytes and the like have another form for sessions, which have those types
-        payload = _encode(json_data(decode(payload, TAGGED)))
+        halves = SURROGATES if b"\\ud" in payload else 0
+        payload = _plain(json_data(decode(payload, TAGGED | halves)))
     return b'{"id":%d,"ok":true,"value":%b}' % (answer.call_id, payload)
+
+
+def _plain(data: Any) -> bytes:
+    try:
+        return _encode(data)
+    except UnicodeEncodeError:  # half a surrogate pair, which only the standard library writes
+        return json.dumps(data, separators=(",", ":")).encode("ascii")

@@ -12,14 +12,17 @@ from ...engines.toolbox.compiled import CompiledModule
 from ...errors import CompileError, PackageError
 from .result import ExitReason
 
-__all__ = ("broken", "compile_failure", "ended", "located", "package_failure", "thrown", "too_late")
+__all__ = ("PINNED", "broken", "compile_failure", "ended", "located", "package_failure", "thrown", "too_late")
 
+PINNED: Final = "pinned"
+"""Kind of the error of a worker in which tools cannot be offered any more."""
 _KINDS: Final[dict[str, tuple[str, ExitReason]]] = {
     "not_json": ("NotJson", "returned"),
     "too_large": ("ResultTooLarge", "returned"),
     "no_export": ("NoExport", "refused"),
     "import": ("ImportRefused", "refused"),
     "stuck": ("Stuck", "returned"),
+    PINNED: ("TypeError", "refused"),
 }
 _STANDARD: Final = frozenset(
     (
@@ -145,7 +148,10 @@ def too_late(timeout: float) -> Fields:
 
 def broken() -> Fields:
     """The worker said what none of ours says."""
-    text = f"Crashed: the code broke the channel of its own process, which was stopped. {_LOST}"
+    text = (
+        "Crashed: the code broke the channel of its own process, which was stopped: print with console.log, Deno.stdout or node:fs, "
+        f"not by other ways to descriptor 1, such as WASI. {_LOST}"
+    )
     return {"ok": False, "error": text, "error_type": "Crashed", "exit_reason": "crashed"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, cast
@@ -15,16 +15,16 @@ import msgspec
 
 from ...core.outcome import Output
 from ...engines.deno.worker import DenoWorker
-from ...engines.modules.link import CALL, DONE, LINE, PART, RUN, TAIL, Call, Done, ModuleLink, Run
+from ...engines.modules.link import CALL, CLOSE, DONE, LINE, PART, RUN, TAIL, Call, Done, End, ModuleLink, Run
 from ...engines.modules.profile import Profile
 from ...engines.toolbox.compiled import CompiledModule
 from ...errors import ProtocolViolation
 from ...events import ConsoleOutput
 from ...tools.bridge import ToolBridge
 from ...wire.messages import Log, Tail
-from ...wire.values import decode
+from ...wire.values import MAX_VALUES, decode
 from .calls import ModuleCalls
-from .explain import broken, ended, thrown, too_late
+from .explain import PINNED, broken, ended, thrown, too_late
 from .result import ModuleResult
 
 __all__ = ("ModuleRun", "Request")
@@ -33,14 +33,14 @@ _LARGE: Final = 1 << 19
 """Bytes of a value that are decoded in a thread: less takes a few milliseconds at most."""
 _LEAST_PART: Final = 1 << 14
 """Bytes of a part of a value at least: ours send more than 64 KiB, and each costs an object here."""
-_MOST_LINES: Final = 4
-"""How often the bytes that a worker of ours prints at most may come before it is one of ours no more."""
+_MOST_VALUES: Final = 2 * MAX_VALUES
+"""Values in all parts of a value together: those of a worker of ours are half as many. Each has a comma, and at most one bracket."""
 _LEAST_ARGUMENTS: Final = 1 << 20
 """Bytes of the arguments of a call that are allowed, however small results have to be."""
 
 _call = msgspec.json.Decoder(Call)
 _done = msgspec.json.Decoder(Done)
-_tail = msgspec.json.Decoder(Tail)
+_end = msgspec.json.Decoder(End)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -85,7 +85,9 @@ class ModuleRun:
         self._value = b""
         self._parts: list[list[Any]] = []
         self._part_bytes = 0
-        self._printed = 0
+        self._tokens = self._values = self._counted = 0
+        self._printed = [0, 0]
+        self._ended = [False, False]
         self._events = 0
 
     async def result(self) -> ModuleResult:
@@ -120,7 +122,7 @@ class ModuleRun:
             if done is not None:
                 self._worker.freeze()
                 fields = await self._fields(done)
-                self.over = False
+                self.over = done.error is not None and done.error.kind == PINNED
                 return fields
         except ProtocolViolation:  # it is no longer our program that speaks
             return broken()
@@ -147,13 +149,13 @@ class ModuleRun:
         )
 
     async def _with_tools(self, bridge: ToolBridge) -> Done | None:
-        calls = ModuleCalls(bridge, self._link, self._session_id, self._number)
-        async with calls:
+        done = None
+        async with ModuleCalls(bridge, self._link, self._session_id, self._number) as calls:
             done = await self._followed(calls)
-            if done is not None and done.open:
-                await calls.end()
-            return done
-        return None  # pyright: ignore[reportUnreachable]
+            await calls.end()
+        if done is not None and done.open:  # nobody waits for them
+            await self._link.send(CLOSE, b"")
+        return done
 
     async def _followed(self, calls: ModuleCalls | None) -> Done | None:
         """Hears what the worker says until its run is over; `None` when it ended."""
@@ -168,13 +170,10 @@ class ModuleRun:
             if kind == CALL and calls is not None:
                 await calls.begin(self._decoded(_call, body[4:]))
                 continue
-            self._printed += len(body) + 16
-            if self._printed > _MOST_LINES * (self._request.limit * 8 + (1 << 20)):
-                raise ProtocolViolation("a worker prints more than its limit")
             if kind == LINE and body:
                 self._line(body)
             elif kind == TAIL:
-                self._output.end(self._decoded(_tail, body[4:]))
+                self._tail(body)
             else:
                 raise ProtocolViolation(f"a worker sent the unexpected frame kind {kind}")
         return None
@@ -191,7 +190,22 @@ class ModuleRun:
         self._part_bytes += len(raw) - 1  # a comma for two brackets
         if self._part_bytes > self._request.limit or len(raw) < _LEAST_PART:
             raise ProtocolViolation("a worker sent a value over its limit, or in pieces too small")
+        await self._add(raw)
+
+    async def _add(self, raw: bytes) -> None:
+        """One part. A worker of ours counts its values before it sends them: as Python objects, some are forty times their JSON."""
         self._parts.append(_items(await _value(raw)))
+        if self._request.limit <= 2 * _MOST_VALUES:  # there is no room for too many
+            return
+        self._tokens += raw.count(b"[") + raw.count(b"{") + raw.count(b",")
+        if self._tokens <= 2 * _MOST_VALUES:
+            return
+        # Some may be in texts. From here on values are counted, those so far in one go.
+        new, self._counted = self._parts[self._counted :], len(self._parts)
+        few = len(new) == 1 and len(raw) <= _LARGE
+        self._values += _values_in(new) if few else await anyio.to_thread.run_sync(_values_in, new)
+        if self._values > _MOST_VALUES:
+            raise ProtocolViolation("a worker sent more values than it may")
 
     def _decoded(self, decoder: Any, body: bytes) -> Any:
         try:
@@ -201,12 +215,26 @@ class ModuleRun:
 
     def _line(self, body: bytes) -> None:
         stream = 2 if body[0] == 2 else 1
-        line = self._output.add(Log(s=stream, m=body[5:].decode("utf-8", "replace")))
+        text = _text(body[1:])
+        self._printed[stream - 1] += len(text) + 1
+        if self._printed[stream - 1] > self._request.limit:
+            raise ProtocolViolation("a worker prints more than its limit")
+        line = self._output.add(Log(s=stream, m=text.decode("utf-8", "replace")))
         if line is not None and self._request.on_event is not None:
             self._events += 1
             self._request.on_event(
                 ConsoleOutput(self._number, self._events, "stderr" if stream == 2 else "stdout", line)
             )
+
+    def _tail(self, body: bytes) -> None:
+        """u32 length and JSON; the same for the text."""
+        at = 4 + int.from_bytes(body[:4], "little")
+        end: End = self._decoded(_end, body[4:at])
+        text = _text(body[at:])
+        if self._ended[end.s - 1] or len(text) > self._request.limit + 1:
+            raise ProtocolViolation("a worker prints more than its limit")
+        self._ended[end.s - 1] = True
+        self._output.end(Tail(s=end.s, m=text.decode("utf-8", "replace"), lines=end.lines, bytes=end.bytes))
 
     async def _fields(self, done: Done) -> dict[str, Any]:
         if done.error is not None or not done.ok:
@@ -217,9 +245,9 @@ class ModuleRun:
         size = self._part_bytes + len(raw)
         if size > self._request.limit or done.parts != len(parts):
             raise ProtocolViolation("a worker sent a value over its limit, or not all of it")
-        value = await _value(raw)
         if parts:
-            value = list(chain.from_iterable((*parts, _items(value))))
+            await self._add(raw)
+        value = list(chain.from_iterable(parts)) if parts else await _value(raw)
         return {"ok": True, "value": value, "output_bytes": size}
 
 
@@ -232,6 +260,21 @@ def _text(field: bytes) -> bytes:
 
 async def _value(raw: bytes) -> Any:
     return await anyio.to_thread.run_sync(decode, raw, 0) if len(raw) > _LARGE else decode(raw, 0)
+
+
+def _values_in(items: list[Any]) -> int:
+    """Level by level: a fraction of what parsing costs."""
+    count, level = 0, items
+    while level:
+        count += len(level)
+        level = list(chain.from_iterable(map(_members_of, level)))
+    return count
+
+
+def _members_of(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _items(value: Any) -> list[Any]:
