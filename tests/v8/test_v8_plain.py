@@ -52,9 +52,17 @@ def outcome(source, plain):
         step = session.start(source)
         while isinstance(step, ToolCall):
             calls.append((step.name, step.args, step.call_id))
-            step = session.resume(step, error=ValueError("no")) if step.name == "fail" else session.resume(step, step.args)
+            step = (
+                session.resume(step, error=ValueError("no")) if step.name == "fail" else session.resume(step, step.args)
+            )
         stack = getattr(getattr(step, "error", None), "stack", "")
-        return calls, step.to_result().to_dict(), stack, getattr(step, "column", None), session.run("return typeof escaped")
+        return (
+            calls,
+            step.to_result().to_dict(),
+            stack,
+            getattr(step, "column", None),
+            session.run("return typeof escaped"),
+        )
 
 
 @pytest.mark.parametrize("source", [*PLAIN, *NOT_PLAIN])
