@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -283,3 +284,35 @@ def test_the_bench_measures(monkeypatch):
         )
     finally:
         probes.close()
+
+
+ODD = "\ud800 \x9b31m \x1b[31m \x7f \u202e \u200b \U000e0041"
+"""Half a character, what terminals obey, what turns a line around, and what nobody sees."""
+
+
+def test_what_is_printed_drives_no_terminal_and_is_still_json(cli, engine, tmp_path):
+    code = f"return {json.dumps([ODD, 'é 😀'])}"
+    for options in ([], ["--json"]):
+        done, out, _ = cli("run", *options, "-c", code, *engine)
+        assert done == 0
+        assert not set(out) & {c for c in ODD if not c.isascii() or not c.isprintable()}
+        assert "é 😀" in out
+        data = json.loads(out)
+        assert (data["result"] if options else data) == [ODD, "é 😀"]
+    module = tmp_path / "odd.ts"
+    module.write_text(f"export default () => {json.dumps(ODD)}")
+    done, out, _ = cli("run", str(module))
+    assert (done, json.loads(out)) == (0, ODD.replace("\ud800", "\ufffd"))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_that_knows_few_characters(encoding):
+    code = "console.log('é → 😀'); return 'é → 😀'"
+    done = subprocess.run(
+        [sys.executable, "-m", "gloveport", "run", "--isolation", "inline", "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.decode(encoding)) == "é → 😀"

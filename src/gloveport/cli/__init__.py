@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 
 from .._version import __version__
+from .telling import print_anything
 
 __all__ = ("EXIT_CODE", "EXIT_HOST", "EXIT_LIMIT", "EXIT_OK", "EXIT_SANDBOX", "EXIT_USAGE", "main", "parser")
 
@@ -54,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command. Gives the exit code."""
+    print_anything()
     options = parser().parse_args(argv)
     from ..errors import GloveportError, SandboxUnavailableError
 

@@ -14,6 +14,7 @@ from ..host.modules.result import ModuleResult
 from ..host.modules.session import TypeScriptSandboxSession
 from ..policy import MIB
 from . import EXIT_CODE, EXIT_HOST, EXIT_LIMIT, EXIT_OK, EXIT_USAGE
+from .telling import as_json
 
 __all__ = ("arguments", "run_module")
 
@@ -51,7 +52,7 @@ def run_module(code: str, options: argparse.Namespace) -> int:
         return EXIT_USAGE
     result = anyio.run(_run, session, code, inputs, options)
     if options.json:
-        print(json.dumps(_as_data(result), ensure_ascii=False))
+        print(as_json(dataclasses.asdict(result)))
     else:
         _show(result)
     if result.ok:
@@ -80,13 +81,9 @@ def _input(text: str) -> tuple[str, Any]:
         raise ValueError(f"--input {name}: {value!r} is not JSON; write texts as {name}='\"text\"'") from None
 
 
-def _as_data(result: ModuleResult) -> dict[str, Any]:
-    return dataclasses.asdict(result)
-
-
 def _show(result: ModuleResult) -> None:
     sys.stderr.write(result.stdout + result.stderr)
     if result.ok:
-        print(json.dumps(result.value, ensure_ascii=False, indent=2))
+        print(as_json(result.value, indent=2))
     else:
         print(result.error, file=sys.stderr)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import get_args
 
 from ..policy import DEFAULT_TIMEOUT, SandboxMode
 from . import EXIT_CODE, EXIT_HOST, EXIT_LIMIT, EXIT_OK, EXIT_USAGE
+from .telling import as_json
 
 __all__ = ("arguments", "run")
 
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             "bytes": widget.bytes,
             "warnings": widget.warnings,
         }
-        print(json.dumps({**told, "path": str(path)}, ensure_ascii=False))
+        print(as_json({**told, "path": str(path)}))
     return EXIT_OK
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -12,6 +11,7 @@ from ..host.checking import TypeCheck
 from ..policy import EngineName, Isolation, Limits, SandboxMode
 from . import EXIT_CODE, EXIT_HOST, EXIT_LIMIT, EXIT_OK, EXIT_USAGE
 from . import module as modules
+from .telling import as_json
 
 __all__ = ("arguments", "run")
 
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     with session:
         result = session.execute(code)
     if options.json:
-        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        print(as_json(result.to_dict()))
     else:
         _show(result)
     if result.ok:
@@ -119,7 +119,7 @@ def _show(result: Any) -> None:
             print(f"gloveport: {problem}", file=sys.stderr)
     sys.stderr.write(result.stdout + result.stderr)
     if result.ok:
-        print(json.dumps(result.result, ensure_ascii=False, indent=2))
+        print(as_json(result.result, indent=2))
         return
     where = f" (line {result.line}, column {result.column})" if result.line else ""
     print(f"{result.error}{where}", file=sys.stderr)

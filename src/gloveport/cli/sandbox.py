@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime as dt
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import EXIT_HOST, EXIT_OK, EXIT_USAGE
 from .progress import Progress
+from .telling import as_json, as_line
 
 if TYPE_CHECKING:
     from ..host.machines.sync import Sandbox
@@ -177,7 +177,7 @@ def _exec(options: argparse.Namespace) -> int:
     stdin = sys.stdin.buffer.read() if options.stdin else None
     if options.json:
         result = sandbox.commands.run(command, timeout_seconds=options.timeout, stdin=stdin, **given)
-        print(json.dumps(dataclasses.asdict(result)))
+        print(as_json(dataclasses.asdict(result)))
     else:
         result = sandbox.commands.run(
             command, timeout_seconds=options.timeout, stdin=stdin, on_data=_copy_output, **given
@@ -342,10 +342,10 @@ def _time(seconds: float) -> str:
 
 def _print(options: argparse.Namespace, data: Any, *lines: str) -> int:
     if options.json:
-        print(json.dumps(data))
+        print(as_json(data))
     else:
         for line in lines:
-            print(line)
+            print(as_line(line))
     return EXIT_OK
 
 

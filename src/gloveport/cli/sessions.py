@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ..host.keys import KeyRing
 from ..stores import Record, SQLiteStore
 from ..wire.values import decode
 from . import EXIT_OK, EXIT_USAGE
+from .telling import as_json, as_line
 
 __all__ = ("arguments", "run")
 
@@ -53,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
 def _list(store: SQLiteStore, options: argparse.Namespace) -> int:
     rows = [_row(record) for record in store.list()]
     if options.json:
-        print(json.dumps(rows))
+        print(as_json(rows))
     elif not rows:
         print("no sessions")
     for row in [] if options.json else rows:
         waits = f"waits at {row['pending']}" if row["pending"] else "idle"
-        print(f"{row['key']}  {waits}  {row['calls']} calls  {row['updated']}  {row['label']}".rstrip())
+        print(as_line(f"{row['key']}  {waits}  {row['calls']} calls  {row['updated']}  {row['label']}".rstrip()))
     return EXIT_OK
 
 
@@ -79,7 +79,7 @@ def _show(store: SQLiteStore, options: argparse.Namespace) -> int:
     data = {**_row(record), "bytes": len(record.blob)}
     if options.key_file:
         data |= _contents(record, _key(options.key_file), options.associated_data.encode())
-    print(json.dumps(data, indent=None if options.json else 2, default=str))
+    print(as_json(data, indent=None if options.json else 2))
     return EXIT_OK
 
 

@@ -12,7 +12,7 @@ from .. import errors
 from ..types import Failed, json_data
 from ..wire.messages import FailMessage, Log, Tail
 
-__all__ = ("Output", "clean", "failed", "guest_error", "json_size", "stream_name")
+__all__ = ("Output", "clean", "escaped", "failed", "guest_error", "json_size", "stream_name")
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls but tab and newline: terminals obey them
@@ -31,6 +31,16 @@ def stream_name(number: int) -> Literal["stdout", "stderr"]:
 def clean(text: str) -> str:
     """Text that neither drives nor disguises what a terminal or a log shows: each such character becomes `?`."""
     return _UNSAFE.sub("?", text)
+
+
+def escaped(text: str) -> str:
+    """JSON text in which each such character is an escape: they can be in its strings only."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
 class Output:
