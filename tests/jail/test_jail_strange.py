@@ -207,24 +207,26 @@ def test_descriptors_that_did_not_fit_are_an_error(request: pytest.FixtureReques
 def test_a_fork_in_the_middle_of_a_start_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(module: object, order: object, *rest: object, **options: object) -> None:
+    def slow(process: JailedProcess, order: object, *rest: object, **options: object) -> None:
+        ours.update({process.stdin, process.stdout, process.control.fileno(), process._helper._said})
         begun.set()
         go_on.wait(20)
-        really(module, order, *rest, **options)
+        really(process, order, *rest, **options)
 
     from gloveport.engines.jail import command
 
     really: Callable[..., None] = command._start
     monkeypatch.setattr(command, "_start", slow)
-    before = len(os.listdir("/proc/self/fd"))
+    ours: set[int] = set()
     made: list[JailedProcess] = []
     thread = threading.Thread(target=lambda: made.append(spawn_jailed(["/bin/cat"])))
     thread.start()
     begun.wait(20)
     pid = os.fork()
     if pid == 0:
-        os._exit(len(os.listdir("/proc/self/fd")) - before)
+        os._exit(sum(map(is_open, ours)))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert all(map(is_open, ours))
     go_on.set()
     thread.join()
     made[0].close()
