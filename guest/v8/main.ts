@@ -250,8 +250,8 @@ async function warmUp(): Promise<void> {
   const options = JSON.stringify({ ...clock, namespace: null, tools: [REHEARSED], catalog: null });
   writer.mute = true;
   for (let i = 0; i < OPENINGS; i++) {
+    configured = false;
     await replay(encodeMany([encodeOpen(options)]));
-    configured = i < OPENINGS - 1 ? false : true;
   }
   for (let i = 0, id = 1; i < WARM_RUNS; i++) {
     const requests = [encodeRun(source)];

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import secrets
 import select
@@ -167,17 +166,9 @@ class Proxy(_Channel):
     """`http://user:password@127.0.0.1:port`, for `HTTPS_PROXY` and the like. Whoever knows it may use it."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Running:
-    child: Child
-
-    @property
-    def control(self) -> socket.socket:
-        return self.child.control
-
-    def close(self) -> None:
-        self.control.close()
-        self.child.reap(1.0)
+def _end(child: Child) -> None:
+    child.control.close()
+    child.reap(1.0)
 
 
 class Gateway:
@@ -190,7 +181,7 @@ class Gateway:
         self._start = start
         self._lock = threading.Lock()
         self._owner = os.getpid()
-        self._running: _Running | None = None
+        self._running: Child | None = None
 
     def attach(self, sockets: Sockets, rules: NetworkRules, limits: GatewayLimits = DEFAULTS) -> Attachment:
         """Serves a jail's network by `rules` (which `connection_rules` has checked). `sockets` are closed here in any case.
@@ -216,13 +207,13 @@ class Gateway:
     def pid(self) -> int | None:
         """The process id of the gateway; `None` when there is none."""
         running = self._running
-        return running.child.pid if running else None
+        return running.pid if running else None
 
     def close(self) -> None:
         """Ends it, and every attachment. The next use starts another one."""
         with self._lock:
             if self._running is not None and self._owner == os.getpid():
-                self._running.close()
+                _end(self._running)
             self._running = None
 
     def _open(self, kind: type[_ChannelT], order: Open, fds: list[int]) -> tuple[_ChannelT, Reply]:
@@ -248,7 +239,7 @@ class Gateway:
             try:
                 running.control.sendmsg([packet], rights)
             except (BrokenPipeError, ConnectionError):  # it died a moment ago
-                running.close()
+                _end(running)
                 self._running = None
                 self._alive().control.sendmsg([packet], rights)
 
@@ -259,30 +250,29 @@ class Gateway:
         self._owner = os.getpid()
         if self._running is not None:
             self._running.control.close()
-            self._running.child.forget()
+            self._running.forget()
             self._running = None
 
-    def _alive(self) -> _Running:
-        if self._running is not None and self._running.child.poll() is not None:
-            self._running.close()
+    def _alive(self) -> Child:
+        if self._running is not None and self._running.poll() is not None:
+            _end(self._running)
             self._running = None
         if self._running is None:
             self._running = self._started()
         return self._running
 
-    def _started(self) -> _Running:
+    def _started(self) -> Child:
         child = self._start(PROGRAM)
-        control, running = child.control, _Running(child)
-        control.settimeout(_TIMEOUT)
+        child.control.settimeout(_TIMEOUT)
         try:
-            said = control.recv(16)
+            said = child.control.recv(16)
         except OSError as error:
             said = str(error).encode()
         if said != b"ready":
             words = child.said() or said.decode(errors="replace") or "it said nothing"
-            running.close()
+            _end(child)
             raise EngineUnavailableError(f"the network gateway did not start: {words}")
-        return running
+        return child
 
 
 def _packet(message: Open | Ask) -> bytes:

@@ -38,9 +38,8 @@ def mount_program() -> Program:
     # The page's policy does not allow code from strings, so a widget that makes some has to fail here as well.
     v8 = f"--v8-flags=--max-old-space-size={HEAP // MIB},--disallow-code-generation-from-strings"
     mounts = tuple((f"{_PROGRAM}/{path.name}", str(path)) for path in (deno, bundle, code))
-    readable = (
-        f"--allow-read={_PROGRAM}/{code.name},{code}"  # its own path is where it is found without a mount namespace
-    )
+    # Its own path is where it is found without a mount namespace.
+    readable = f"--allow-read={_PROGRAM}/{code.name},{code}"
     return Program("a widget's worker", (str(deno), "run", *OFFLINE, readable, v8, str(bundle)), MEMORY, mounts=mounts)
 
 

@@ -11,9 +11,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from ...errors import SandboxError, UnreachableError
 from ..driver import Capabilities, Pushed
@@ -92,7 +92,7 @@ class GvisorDriver(NamespaceDriver):
             "gateway_argv": list(spec.gateway_argv),
             "gateway_socket": spec.gateway_socket if spec.network else "",
         }
-        _write_whole(folder / "keeper.json", json.dumps(settings))
+        _keep_settings(folder, settings)
 
     def _start_keeper(self, folder: Path) -> None:
         package = str(Path(__file__).parents[3])
@@ -129,19 +129,16 @@ class GvisorDriver(NamespaceDriver):
         if lock_held(folder):
             super().thaw(folder)
             return
-        path = folder / "keeper.json"
-        settings = json.loads(path.read_text("utf-8"))
+        settings = _settings(folder)
         # After a restart of the host there are no groups, or others.
         settings["groups"] = self._groups_with(folder, settings["memory_mb"], settings["cpus"])
-        _write_whole(path, json.dumps(settings))
+        _keep_settings(folder, settings)
         self._start_keeper(folder)
 
     def timers(self, folder: Path, **milliseconds: int) -> None:
         """Those of its keeper, and of the next one."""
-        path = folder / "keeper.json"
-        settings = json.loads(path.read_text("utf-8"))
-        settings.update({name: value for name, value in milliseconds.items() if value >= 0})
-        _write_whole(path, json.dumps(settings))
+        changes = {name: value for name, value in milliseconds.items() if value >= 0}
+        _keep_settings(folder, {**_settings(folder), **changes})
         if lock_held(folder):
             super().timers(folder, **milliseconds)
 
@@ -202,10 +199,15 @@ _KEEPER: Final = (
 )
 
 
-def _write_whole(path: Path, text: str) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(text, "utf-8")
-    fresh.replace(path)
+def _settings(folder: Path) -> dict[str, Any]:
+    """What the keeper of this machine, the next one too, is told."""
+    return json.loads((folder / "keeper.json").read_text("utf-8"))
+
+
+def _keep_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    fresh = folder / "keeper.json.new"
+    fresh.write_text(json.dumps(settings), "utf-8")
+    fresh.replace(folder / "keeper.json")  # whole, or not at all
 
 
 def _write_first(group: Path, names: tuple[str, ...], *values: str) -> None:
