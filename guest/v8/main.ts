@@ -8,7 +8,8 @@
 
 import { setImmediate } from "node:timers";
 import vm from "node:vm";
-import { readFrame, Writer } from "../shared/frames.ts";
+import { type Frame, readFrame, Writer } from "../shared/frames.ts";
+import { Bell } from "./bell.ts";
 import { outsideOf } from "./outside.ts";
 import { Malformed, Reader } from "./requests.ts";
 
@@ -227,8 +228,17 @@ function settledWell(body: Uint8Array): number {
 
 const answers: Record<number, (body: Uint8Array) => Promise<void>> = { [STEP]: step, [BATCH]: batch, [REPLAY]: replay };
 
+const bell = new Bell(Deno.args[0] ?? "");
+
+function next(): Frame | null {
+  bell.listen();
+  const frame = readFrame();
+  bell.heard();
+  return frame;
+}
+
 async function serve(): Promise<void> {
-  for (let frame = readFrame(); frame !== null; frame = readFrame()) {
+  for (let frame = next(); frame !== null; frame = next()) {
     if (frame.kind === CONFIGURE) continue; // the limits are the process's own
     began = performance.now();
     try {

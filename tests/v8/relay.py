@@ -11,7 +11,9 @@ MIB = 1 << 20
 
 
 class Relay:
-    """What `gloveport.engines.v8.worker.V8Worker` is to a link, with a thread between the two."""
+    """What `gloveport.engines.deno.worker.DenoWorker` is to a link, with a thread between the two."""
+
+    bell = None
 
     def __init__(self, worker):
         self.worker = worker

@@ -131,7 +131,7 @@ def test_a_collected_session_takes_its_worker_along():
 
 
 @root
-def test_a_worker_has_its_socket_and_an_empty_environment(v8):
+def test_a_worker_has_its_socket_its_bell_and_an_empty_environment(v8):
     session = v8()
     pid = session.worker_pid
     with open(f"/proc/{pid}/environ", "rb") as file:
@@ -147,7 +147,7 @@ def test_a_worker_has_its_socket_and_an_empty_environment(v8):
     ) as bare:
         try:
             assert bare.stdout.readline() == b"up\n"
-            assert sockets(pid) == (sockets(bare.pid)[0], set())
+            assert sockets(pid) == (sockets(bare.pid)[0], {"/bell (deleted)"})
         finally:
             bare.kill()
 

@@ -47,6 +47,8 @@ class Worker:
 class DyingWorker(Worker):
     """It has closed its socket, and takes its time to end."""
 
+    bell = None
+
     def ran_out_of_memory(self) -> bool:
         time.sleep(0.5)
         return True

@@ -27,6 +27,10 @@ class PeerFailed(GloveportError):
 
     code = "peer"
 
+    def __init__(self, message: str, peer: str = "") -> None:
+        super().__init__(message)
+        self.peer = peer
+
 
 class Peer:
     """A peer's process; `measure` has it take one sample."""
@@ -52,9 +56,9 @@ class Peer:
             print(json.dumps({"probe": probe, "args": arguments}), file=self._process.stdin, flush=True)
             reply = json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
-            raise PeerFailed(f"{self.name} ended: {error}") from error
+            raise PeerFailed(f"{self.name} ended: {error}", self.name) from error
         if "error" in reply:
-            raise PeerFailed(f"{self.name}: {reply['error']}")
+            raise PeerFailed(f"{self.name}: {reply['error']}", self.name)
         return float(reply["value"])
 
     def close(self) -> None:

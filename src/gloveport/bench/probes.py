@@ -40,9 +40,11 @@ def nap() -> int:
 class Probes:
     """One library under one set of options. A probe gives one sample: seconds, or bytes where its name says so."""
 
-    def __init__(self, module: Any, options: dict[str, Any]) -> None:
+    def __init__(self, module: Any, options: dict[str, Any], settle: Callable[[], object] = lambda: None) -> None:
         self._module = module
         self._options = options
+        self._settle = settle
+        """Waits, untimed, until a session can be made as an application makes one: from a pool that is ready."""
         self._numbers = itertools.count()
         self._kept: dict[str, Any] = {}
 
@@ -60,17 +62,20 @@ class Probes:
 
     # ── one at a time ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self) -> float:
-        """Create a session and get the result of its first run."""
-        code = self._fresh()
-        began = time.perf_counter()
-        session = self.session()
-        session.run(code)
-        took = time.perf_counter() - began
-        session.close()
-        return took
+    def create(self, count: int = 5) -> float:
+        """Create a session and get the result of its first run; one after the other."""
+        total = 0.0
+        for _ in range(count):
+            code = self._fresh()
+            self._settle()
+            began = time.perf_counter()
+            session = self.session()
+            session.run(code)
+            total += time.perf_counter() - began
+            session.close()
+        return total / count
 
-    def warm_run(self, count: int = 20) -> float:
+    def warm_run(self, count: int = 100) -> float:
         session = self._warm()
         codes = [self._fresh() for _ in range(count)]
         began = time.perf_counter()
@@ -78,17 +83,20 @@ class Probes:
             session.run(code)
         return (time.perf_counter() - began) / count
 
-    def tool_call(self, count: int = 200) -> float:
-        session = self._warm()
+    def _calls(self, code: str, count: int) -> float:
+        session = self.session()  # of its own: pydeno has a limit for calls, which a session's runs share
+        session.run("return 1")
         began = time.perf_counter()
-        session.run(_LOOP % count)
-        return (time.perf_counter() - began) / count
+        session.run(code % count)
+        took = time.perf_counter() - began
+        session.close()
+        return took / count
+
+    def tool_call(self, count: int = 1000) -> float:
+        return self._calls(_LOOP, count)
 
     def tools_at_once(self, count: int = 1000) -> float:
-        session = self._warm()
-        began = time.perf_counter()
-        session.run(_AT_ONCE % count)
-        return (time.perf_counter() - began) / count
+        return self._calls(_AT_ONCE, count)
 
     def overlap(self) -> float:
         """20 tools of 50 ms under Promise.all."""
@@ -133,10 +141,10 @@ class Probes:
 
         return self._async(work, tool)
 
-    def tool_call_async(self, count: int = 300) -> float:
+    def tool_call_async(self, count: int = 1000) -> float:
         return self._async_calls(echo_async, count)
 
-    def tool_call_async_thread(self, count: int = 300) -> float:
+    def tool_call_async_thread(self, count: int = 1000) -> float:
         return self._async_calls(echo, count)
 
     # ── durability ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -186,6 +194,7 @@ class Probes:
     def load(self, history: str) -> float:
         """Restore such a session and answer its call."""
         blob = self._paused(history)
+        self._settle()
         gc.collect()
         began = time.perf_counter()
         session = self._module.AgentSandbox.load(blob, KEY, {"echo": echo}, **self._options)

@@ -26,6 +26,13 @@ class Row:
     """The ratio that is promised at most."""
     ok: bool | None = None
 
+    def against(self, bar: float | None) -> Row:
+        """The same with its ratio to the peer, and whether that is within the bar, if there is one."""
+        if not self.peer_value:
+            raise ValueError(f"{self.name}: there is nothing to compare with")
+        ratio = self.ours / self.peer_value
+        return dataclasses.replace(self, ratio=ratio, bar=bar, ok=None if bar is None else ratio <= bar)
+
 
 def median_of(samples: int, *subjects: Callable[[], float]) -> list[float]:
     """The median of each subject, sampled in turn, so that a change of the machine's speed meets all of them."""

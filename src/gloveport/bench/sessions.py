@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -60,10 +61,11 @@ def _questions(quick: bool) -> list[Question]:
     few, crowd = (2, 10) if quick else (5, 50)
     many = 5 if quick else 15
     return [
-        Question("create and first run", "create", samples=many, monty=True),
-        Question("warm run, fresh source", "warm_run", samples=many, monty=True),
+        Question("create and first run", "create", samples=few, monty=True),
+        Question("create and first run, after a while", "create", {"count": 1}, samples=many, monty=True),
+        Question("warm run, fresh source", "warm_run", samples=few, monty=True),
         Question("warm run, fresh source, asyncio", "warm_run_async", samples=few),
-        Question("tool call", "tool_call", samples=many, monty=True),
+        Question("tool call", "tool_call", samples=few, monty=True),
         Question("tool call, asyncio", "tool_call_async", samples=few),
         Question("tool call, asyncio, sync tool", "tool_call_async_thread", samples=few),
         Question("1000 tool calls at once, per call", "tools_at_once", samples=few),
@@ -83,7 +85,7 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation, engine: EngineNam
 
     options: dict[str, Any] = {"isolation": isolation, "engine": engine}
     bars = BARS.get("v8" if engine == "v8" else isolation, {})
-    probes = Probes(gloveport, options)
+    probes = Probes(gloveport, options, _spares_of(engine))
     others = {peer.name: peer for peer in start_peers(PEER, "monty")} if peers else {}
     try:
         probes.create()
@@ -93,7 +95,8 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation, engine: EngineNam
         for question in _questions(quick):
             if isolation != "process" and question.probe in ("pss_bytes", "crowd"):
                 continue
-            rows += _ask(question, probes, others, bars, _spares_of(engine))
+            asked = {name: peer for name, peer in others.items() if name == PEER or question.monty}
+            rows += _ask(question, probes, asked, bars.get(question.name))
         if engine == "v8":  # a session is its history here: it grows with it
             return rows + _computing(probes, 3 if quick else 7)
         return rows + _growth(probes, 2 if quick else 7)
@@ -107,42 +110,33 @@ def _ask(
     question: Question,
     probes: Probes,
     peers: Mapping[str, Peer],
-    bars: Mapping[str, float],
-    settle: Callable[[], None],
+    bar: float | None,
 ) -> list[Row]:
-    asked = [peer for name, peer in peers.items() if name == PEER or question.monty]
-
     def ours() -> float:
-        if question.probe in ("create", "load"):
-            settle()
         return getattr(probes, question.probe)(**question.arguments)
 
-    def theirs(peer: Peer) -> Any:
+    def theirs(peer: Peer) -> Callable[[], float]:
         return lambda: peer.measure(question.probe, **question.arguments)
 
     try:
-        values = median_of(question.samples, ours, *map(theirs, asked))
-    except PeerFailed:
-        asked, values = [], median_of(question.samples, ours)
-    if not asked:
-        return [Row(name=question.name, ours=values[0], unit=question.unit)]
-    rows: list[Row] = []
-    for peer, value in zip(asked, values[1:], strict=True):
-        ratio = values[0] / value
-        bar = bars.get(question.name) if peer.name == PEER else None
-        rows.append(
-            Row(
-                name=question.name,
-                ours=values[0],
-                unit=question.unit,
-                peer=peer.name,
-                peer_value=value,
-                ratio=ratio,
-                bar=bar,
-                ok=None if bar is None else ratio <= bar,
-            )
-        )
-    return rows
+        values = median_of(question.samples, ours, *map(theirs, peers.values()))
+    except PeerFailed as error:
+        print(f"{question.name}: {error}", file=sys.stderr)
+        rest = {name: peer for name, peer in peers.items() if name != error.peer}
+        rows = _ask(question, probes, rest, bar)
+        if error.peer != PEER or bar is None:
+            return rows
+        return [
+            dataclasses.replace(rows[0], bar=bar, ok=False),
+            *rows[1:],
+        ]  # what cannot be compared does not count as kept
+    alone = Row(name=question.name, ours=values[0], unit=question.unit)
+    if not peers:
+        return [alone]
+    return [
+        dataclasses.replace(alone, peer=name, peer_value=value).against(bar if name == PEER else None)
+        for name, value in zip(peers, values[1:], strict=True)
+    ]
 
 
 def _spares_of(engine: EngineName) -> Callable[[], None]:
@@ -166,19 +160,10 @@ def _growth(probes: Probes, samples: int) -> list[Row]:
                 lambda probe=probe, history=small: getattr(probes, probe)(history=history),
                 lambda probe=probe, history=large: getattr(probes, probe)(history=history),
             )
-            ratio = many / few
-            rows.append(
-                Row(
-                    name=f"{name} after 10000 calls {how}",
-                    ours=many,
-                    unit=unit,
-                    peer="after 10 calls",
-                    peer_value=few,
-                    ratio=ratio,
-                    bar=GROWTH,
-                    ok=ratio <= GROWTH,
-                )
+            row = Row(
+                name=f"{name} after 10000 calls {how}", ours=many, unit=unit, peer="after 10 calls", peer_value=few
             )
+            rows.append(row.against(GROWTH))
     return rows
 
 
@@ -194,19 +179,8 @@ def _computing(probes: Probes, samples: int) -> list[Row]:
             ours, theirs = median_of(
                 samples, lambda code=code: in_session(session, code)[0], lambda code=code: bare.run(code)[0]
             )
-            ratio = ours / theirs
-            rows.append(
-                Row(
-                    name=f"computing: {name}",
-                    ours=ours,
-                    unit="s",
-                    peer="deno",
-                    peer_value=theirs,
-                    ratio=ratio,
-                    bar=COMPUTING,
-                    ok=ratio <= COMPUTING,
-                )
-            )
+            row = Row(name=f"computing: {name}", ours=ours, unit="s", peer="deno", peer_value=theirs)
+            rows.append(row.against(COMPUTING))
     finally:
         session.close()
         bare.close()

@@ -17,6 +17,8 @@ from ...policy import MIB, SandboxMode
 from ..jail.command import spawn_jailed
 from ..jail.network import NetworkSockets
 from ..toolbox.process import popen_on_socket
+from . import bell as bells
+from .bell import Bell
 from .workspace import INSIDE, Workspace
 
 __all__ = ("ENVIRONMENT", "OFFLINE", "Process", "Program", "start")
@@ -48,6 +50,8 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
     workspace: bool = False
     """It has a directory of its own, read-only, where it starts."""
+    bell: bool = False
+    """It looks for a `Bell`, and goes without where there is none."""
     mounts: tuple[tuple[str, str], ...] = ()
     """What it sees under a neutral path: that path, and the one here."""
     writable: tuple[tuple[str, str], ...] = ()
@@ -71,10 +75,11 @@ class Process:
     """Its exit status (128 + n for signal n), `None` while it runs."""
     wait: Callable[[float], int]
     close: Callable[[], None]
-    """Kills it, waits for its end, closes every descriptor, removes its workspace."""
+    """Kills it, waits for its end, closes every descriptor, removes its workspace and its bell."""
     forget: Callable[[], None]
     """In a forked copy of the host: closes the descriptors only."""
     workspace: Workspace | None = None
+    bell: Bell | None = None
     network: Callable[[], NetworkSockets | None] = lambda: None
     """Gives the sockets of its network away, once."""
 
@@ -96,31 +101,46 @@ def start(program: Program, sandbox: SandboxMode, *, warn: bool) -> Process:
 
 
 def _started(program: Program, sandbox: SandboxMode, memory_bytes: int | None, *, warn: bool) -> Process:
-    workspace = Workspace(mounted=sandbox != "off") if program.workspace else None
+    jailed = sandbox != "off"
+    workspace = Workspace(mounted=jailed) if program.workspace else None
+    bell = Bell.hung() if program.bell and jailed else None  # Deno opens no file below /dev, where it is without a jail
     try:
-        jailed = sandbox != "off"
         process = (
-            _jailed(program, workspace, sandbox, memory_bytes, warn=warn) if jailed else _plain(program, workspace)
+            _jailed(program, workspace, bell, sandbox, memory_bytes, warn=warn)
+            if jailed
+            else _plain(program, workspace)
         )
     except BaseException:
         if workspace is not None:
             workspace.remove()
+        if bell is not None:
+            bell.close()
         raise
     try:
         _await_ready(program, process)
     except BaseException:
         process.close()
         raise
+    if bell is not None:
+        bell.take_down()
     return process
 
 
 def _jailed(
-    program: Program, workspace: Workspace | None, sandbox: SandboxMode, memory_bytes: int | None, *, warn: bool
+    program: Program,
+    workspace: Workspace | None,
+    bell: Bell | None,
+    sandbox: SandboxMode,
+    memory_bytes: int | None,
+    *,
+    warn: bool,
 ) -> Process:
     argv = program.argv
     mounts = dict(program.mounts)
     if workspace is not None:
         mounts[INSIDE] = str(workspace.path)
+    if bell is not None:
+        mounts[bells.INSIDE] = bell.path
     jailed = spawn_jailed(
         argv,
         readable=program.readable,
@@ -142,17 +162,23 @@ def _jailed(
         jailed.close()
         if workspace is not None:
             workspace.remove()
+        if bell is not None:
+            bell.close()
 
     def forget() -> None:
         sock.close()
         jailed.forget()
+        if bell is not None:
+            bell.close()
 
     def network() -> NetworkSockets | None:
         sockets, jailed.network = jailed.network, None
         return sockets
 
     signal = jailed.signal
-    return Process(jailed.pid, sock, jailed.kill, signal, jailed.poll, jailed.wait, close, forget, workspace, network)
+    return Process(
+        jailed.pid, sock, jailed.kill, signal, jailed.poll, jailed.wait, close, forget, workspace, bell, network
+    )
 
 
 def _plain(program: Program, workspace: Workspace | None) -> Process:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..jail.network import NetworkSockets
+from .bell import Bell
 from .process import Process
 from .workspace import Workspace
 
@@ -45,6 +46,11 @@ class DenoWorker:
     def workspace(self) -> Workspace | None:
         """Its directory, for a program that has one."""
         return self._process.workspace
+
+    @property
+    def bell(self) -> Bell | None:
+        """What is rung when it has been sent a request, for a program that listens."""
+        return self._process.bell
 
     def take_network(self) -> NetworkSockets | None:
         """The sockets of its network, for a program that has one; they are the caller's then."""

@@ -30,6 +30,8 @@ class V8Link(ProcessLink):
         self._prefix = b""  # the limits are the process's own
         self._in_parts = True
         self._on_loop = False
+        self._bell = worker.bell
+        self._unrung = False
 
     def perform(self, command: GuestCommand) -> Any:
         """One request and its reply, blocking this thread."""
@@ -64,6 +66,17 @@ class V8Link(ProcessLink):
         finally:
             self._on_loop = False
         return answer.whole(self._decoder.pending, time.monotonic() - began)
+
+    def _ready(self, frame: bytes) -> bytes:
+        self._unrung = self._bell is not None
+        return super()._ready(frame)
+
+    def _send_now(self, data: bytes | memoryview) -> int:
+        sent = super()._send_now(data)
+        if self._unrung and self._bell is not None:
+            self._unrung = False
+            self._bell.ring()  # after the first of it is there: who hears it does not sleep again
+        return sent
 
     def _left(self, began: float, limit: float) -> float:
         """Seconds for the rest of an answer. A worker that never stops talking is as late as one that says nothing."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from ...errors import EngineUnavailableError
 from ...policy import MIB, SandboxMode
+from ..deno.bell import INSIDE as BELL
 from ..deno.pool import Pools, WorkerPool
 from ..deno.process import BASE_HEAP, OFFLINE, Program
 from ..toolbox.process import program
@@ -35,8 +36,9 @@ def worker_program(max_memory: int, bundle: Path | None = None) -> Program:
     )
     # What the engine seeds by itself is out of a session's reach; V8 also places its code by it, so every worker has another.
     seed = f"--seed={secrets.randbits(32)}"
-    argv = (str(deno), "run", *OFFLINE, seed, f"--v8-flags={','.join(v8)}", str(bundle))
-    return Program("a v8 worker", argv, max_memory, readable=(str(deno), str(bundle)))
+    reads = f"--allow-read={BELL}"  # given up as soon as it is open
+    argv = (str(deno), "run", *OFFLINE, reads, seed, f"--v8-flags={','.join(v8)}", str(bundle), BELL)
+    return Program("a v8 worker", argv, max_memory, readable=(str(deno), str(bundle)), bell=True)
 
 
 _pools: Final = Pools[tuple[SandboxMode, int]](lambda key: V8Pool(sandbox=key[0], max_memory=key[1]))

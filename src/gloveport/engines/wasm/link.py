@@ -16,6 +16,7 @@ from ...core.outcome import clean
 from ...errors import ImageError, ProtocolViolation
 from ...wire import frames
 from ...wire.messages import GC_REQUEST, Reply, decode_reply
+from .apart import Apart
 
 __all__ = ("InlineLink", "Link", "ProcessLink")
 
@@ -29,7 +30,7 @@ _PATIENCE: Final = 0.02
 _RECEIVE_TIMEOUT: Final = struct.pack("@qq", 0, int(_PATIENCE * 1_000_000))
 """How long a blocking receive waits before it looks at the clock. Letting the kernel wait (SO_RCVTIMEO) instead of polling first
 saves a system call on every step."""
-_MOMENT_NS: Final = 100_000
+_MOMENT_NS: Final = 200_000
 _MANY_PROCESSORS: Final = len(os.sched_getaffinity(0)) > 1
 _CHUNK: Final = 256 * 1024
 
@@ -112,6 +113,9 @@ class ProcessLink:
         self._in_parts = False
         """Whether an answer may be several frames."""
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
+        self._apart = Apart(worker.pid)
+        self._heard = 0
+        """When the last reply came."""
         self.closed = False
 
     @property
@@ -169,6 +173,10 @@ class ProcessLink:
             if not early:
                 raise self._lost(None)
             raise ProtocolViolation("a worker spoke before it was asked")
+        if time.monotonic_ns() - self._heard < _MOMENT_NS:
+            self._apart.keep_off()
+        else:
+            self._apart.let_go()
         if self._prefix:
             frame, self._prefix = self._prefix + frame, b""
         return frame
@@ -221,12 +229,14 @@ class ProcessLink:
         if not _MANY_PROCESSORS:
             return None
         end = time.monotonic_ns() + _MOMENT_NS
-        while time.monotonic_ns() < end:
+        while True:
             frame = self._take(socket.MSG_DONTWAIT)
             if frame is not None:
                 return frame
+            if time.monotonic_ns() > end:
+                self._apart.let_go()
+                return None
             os.sched_yield()  # the worker may be waiting for this very processor
-        return None
 
     def _wait_like(self, timeout: bytes) -> None:
         if self._waits is not timeout:
@@ -245,8 +255,10 @@ class ProcessLink:
             raise self._lost(None)
         self._decoder.feed(data)
         frame = self._decoder.next()
-        if frame is not None and self._decoder.pending and not self._in_parts:
-            raise ProtocolViolation("a worker said more than it was asked")
+        if frame is not None:
+            self._heard = time.monotonic_ns()
+            if self._decoder.pending and not self._in_parts:
+                raise ProtocolViolation("a worker said more than it was asked")
         return frame
 
     # ── on an event loop ─────────────────────────────────────────────────────────────────────────────────────────────
