@@ -268,7 +268,7 @@ async def test_a_fork_counts_the_calls_of_its_own_run(either):
 @pytest.mark.parametrize("command", [Step, Dump])
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_paused_run_outlives_a_cancelled_save(monkeypatch, operation, command, moment):
-    monkeypatch.setattr(link, "_MOMENT_NS", 0)  # nothing comes before the event loop waits for it
+    monkeypatch.setattr(link.ProcessLink, "_take_soon", lambda _: None)  # nothing comes before the event loop waits for it
     came = asyncio.Event()
     receive, readable = link.ProcessLink._receive_async, link.ProcessLink._readable
     waits_for, tasks = [], []
@@ -309,7 +309,7 @@ async def test_a_paused_run_outlives_a_cancelled_save(monkeypatch, operation, co
 
 
 async def test_a_reply_that_nobody_waited_for_is_no_answer_to_what_is_asked_next(monkeypatch):
-    monkeypatch.setattr(link, "_MOMENT_NS", 0)
+    monkeypatch.setattr(link.ProcessLink, "_take_soon", lambda _: None)
     async with AsyncAgentSandbox({}, engine="wasm", isolation="process") as session:
         line = session._driver.link
         for _ in range(2):
@@ -330,7 +330,7 @@ async def test_a_reply_that_nobody_waited_for_is_no_answer_to_what_is_asked_next
 
 
 async def test_a_request_that_changes_the_guest_is_not_cancelled_halfway(monkeypatch):
-    monkeypatch.setattr(link, "_MOMENT_NS", 0)
+    monkeypatch.setattr(link.ProcessLink, "_take_soon", lambda _: None)
     async with AsyncAgentSandbox({}, engine="wasm", isolation="process") as session:
         await session.run("globalThis.n = 1")
         task = asyncio.create_task(session._driver.drive(session._core.reseed(5)))

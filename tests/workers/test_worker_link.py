@@ -56,7 +56,7 @@ class DyingWorker(Worker):
 
 @pytest.mark.anyio
 async def test_a_socket_that_has_the_number_of_a_lost_one_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOMENT_NS", 0)
+    monkeypatch.setattr(ProcessLink, "_take_soon", lambda _: None)
     worker = Worker()
     line = ProcessLink(worker, 1 << 20)
     asked = asyncio.ensure_future(line.perform_async(Step(b"x", 5.0)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import statistics
 import time
 from typing import Any
 
@@ -29,20 +30,22 @@ class MontyProbes:
         return self._session
 
     def create(self, count: int = 5) -> float:
-        total = 0.0
+        taken: list[float] = []
         for _ in range(count):
             began = time.perf_counter()
             with self._pool.checkout() as session:
                 session.feed_run(f"{next(self._numbers)} + 1")
-                total += time.perf_counter() - began
-        return total / count
+                taken.append(time.perf_counter() - began)
+        return statistics.median(taken)
 
     def warm_run(self, count: int = 100) -> float:
         session = self._warm()
-        began = time.perf_counter()
+        taken: list[float] = []
         for _ in range(count):
+            began = time.perf_counter()
             session.feed_run(f"{next(self._numbers)} + 1")
-        return (time.perf_counter() - began) / count
+            taken.append(time.perf_counter() - began)
+        return statistics.median(taken)
 
     def tool_call(self, count: int = 900) -> float:  # Monty 1.4.0 ends a session after 1,000
         with self._pool.checkout() as session:

@@ -11,6 +11,7 @@ import gc
 import importlib
 import itertools
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -64,28 +65,31 @@ class Probes:
 
     def create(self, count: int = 5) -> float:
         """Create a session and get the result of its first run; one after the other."""
-        total = 0.0
+        taken: list[float] = []
         for _ in range(count):
             code = self._fresh()
             self._settle()
             began = time.perf_counter()
             session = self.session()
             session.run(code)
-            total += time.perf_counter() - began
+            taken.append(time.perf_counter() - began)
             session.close()
-        return total / count
+        return statistics.median(taken)
 
     def warm_run(self, count: int = 100) -> float:
+        """A run, of so many one after the other."""
         session = self._warm()
-        codes = [self._fresh() for _ in range(count)]
-        began = time.perf_counter()
-        for code in codes:
+        taken: list[float] = []
+        for code in [self._fresh() for _ in range(count)]:
+            began = time.perf_counter()
             session.run(code)
-        return (time.perf_counter() - began) / count
+            taken.append(time.perf_counter() - began)
+        return statistics.median(taken)
 
     def _calls(self, code: str, count: int) -> float:
         session = self.session()  # of its own: pydeno has a limit for calls, which a session's runs share
         session.run("return 1")
+        self._settle()
         began = time.perf_counter()
         session.run(code % count)
         took = time.perf_counter() - began
@@ -119,17 +123,19 @@ class Probes:
             session = self._module.AsyncAgentSandbox({"echo": tool}, **self._options)
             async with session:
                 await session.run("return 1")
+                self._settle()
                 return await work(session)
 
         return asyncio.run(main())
 
     def warm_run_async(self, count: int = 100) -> float:
         async def work(session: Any) -> float:
-            codes = [self._fresh() for _ in range(count)]
-            began = time.perf_counter()
-            for code in codes:
+            taken: list[float] = []
+            for code in [self._fresh() for _ in range(count)]:
+                began = time.perf_counter()
                 await session.run(code)
-            return (time.perf_counter() - began) / count
+                taken.append(time.perf_counter() - began)
+            return statistics.median(taken)
 
         return self._async(work, echo_async)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ BARS: Final[Mapping[str, Mapping[str, float]]] = {
 """Ours divided by pydeno's in one run, at most: by isolation, and for the v8 engine."""
 COMPUTING: Final = 1.3
 """A session of the v8 engine divided by Deno itself, at most."""
+_REFILL: Final = 0.03
+"""Seconds in which a pool has its workers again: one takes some 4 ms."""
 GROWTH: Final = 2.0
 """Image and load after 10,000 calls divided by those after 10, at most."""
 
@@ -85,7 +88,7 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation, engine: EngineNam
 
     options: dict[str, Any] = {"isolation": isolation, "engine": engine}
     bars = BARS.get("v8" if engine == "v8" else isolation, {})
-    probes = Probes(gloveport, options, _spares_of(engine))
+    probes = Probes(gloveport, options, _spares_of(engine, isolation))
     others = {peer.name: peer for peer in start_peers(PEER, "monty")} if peers else {}
     try:
         probes.create()
@@ -139,11 +142,11 @@ def _ask(
     ]
 
 
-def _spares_of(engine: EngineName) -> Callable[[], None]:
+def _spares_of(engine: EngineName, isolation: Isolation) -> Callable[[], None]:
     """Waits, untimed, until what is promised of sessions from a warm pool can be measured: an application does not make one after
     another as fast as it can."""
     if engine == "wasm":
-        return lambda: None
+        return lambda: time.sleep(_REFILL if isolation == "process" else 0.0)
     from ..engines.v8.pool import v8_pool
 
     return v8_pool("require", Limits().max_memory).settle
