@@ -92,6 +92,22 @@ def test_one_that_has_ended_or_is_not_ours_to_move_is_left_alone(other, here, mo
     apart.let_go()
 
 
+def test_a_worker_that_sessions_share_is_not_moved():
+    """Each would take for its choice what another one has set."""
+    seen = []
+
+    def look(i):
+        seen.append(may_run(one.worker_pid))
+        return i
+
+    options = {"isolation": "shared", "group": "apart"}
+    with AgentSandbox({"look": look}, **options) as one, AgentSandbox({"look": look}, **options) as other:
+        assert one.worker_pid == other.worker_pid
+        for session in (one, other):
+            assert session.run("for (let i = 0; i < 50; i++) await look(i); return 1") == 1
+        assert set(seen) == {PROCESSORS}
+
+
 def test_a_worker_that_computes_may_run_anywhere_and_one_in_a_loop_of_calls_not_here():
     """With a real worker: what the host sees in the middle of a call, and while a run computes."""
     seen = []

@@ -34,8 +34,9 @@ class WasmEngine:
         if self.isolation == "inline":
             return self._inline()
         pool = worker_pool(self.sandbox)
-        worker = pool.take() if self.isolation == "process" else pool.open_shared(self.group)
-        return ProcessLink(worker, self.max_memory)
+        if self.isolation == "process":
+            return ProcessLink(pool.take(), self.max_memory)
+        return ProcessLink(pool.open_shared(self.group), self.max_memory, alone=False)
 
     async def open_async(self) -> Link:
         """The same on an event loop; starting the first worker takes a fraction of a second, in a thread."""

@@ -97,9 +97,12 @@ def _result(command: GuestCommand, kind: int, body: bytes, wall_ns: int) -> Any:
 
 
 class ProcessLink:
-    """One session in a worker process. Requests go one at a time; the session sees to that."""
+    """One session in a worker process. Requests go one at a time; the session sees to that.
 
-    def __init__(self, worker: _Worker, max_memory: int) -> None:
+    `alone`: the process is this session's only.
+    """
+
+    def __init__(self, worker: _Worker, max_memory: int, *, alone: bool = True) -> None:
         self._worker = worker
         self._sock = worker.sock
         self._decoder = frames.FrameDecoder()
@@ -113,7 +116,7 @@ class ProcessLink:
         self._in_parts = False
         """Whether an answer may be several frames."""
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
-        self._apart = Apart(worker.pid)
+        self._apart = Apart(worker.pid) if alone else None
         self._heard = 0
         """When the last reply came."""
         self.closed = False
@@ -173,10 +176,11 @@ class ProcessLink:
             if not early:
                 raise self._lost(None)
             raise ProtocolViolation("a worker spoke before it was asked")
-        if time.monotonic_ns() - self._heard < _MOMENT_NS:
-            self._apart.keep_off()
-        else:
-            self._apart.let_go()
+        if self._apart is not None:
+            if time.monotonic_ns() - self._heard < _MOMENT_NS:
+                self._apart.keep_off()
+            else:
+                self._apart.let_go()
         if self._prefix:
             frame, self._prefix = self._prefix + frame, b""
         return frame
@@ -234,7 +238,8 @@ class ProcessLink:
             if frame is not None:
                 return frame
             if time.monotonic_ns() > end:
-                self._apart.let_go()
+                if self._apart is not None:
+                    self._apart.let_go()
                 return None
             os.sched_yield()  # the worker may be waiting for this very processor
 
