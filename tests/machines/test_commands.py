@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import threading
 import time
@@ -17,6 +19,7 @@ from gloveport.errors import (
     FileNotFoundInSandboxError,
     ValidationError,
 )
+from gloveport.machines import channel
 
 from .conftest import ADMIN, eventually
 
@@ -303,6 +306,66 @@ async def test_cancelling_ends_the_command(sandbox):
         await held.commands.run("exec sleep 6543")
     assert scope.cancelled_caught
     eventually(lambda: processes(sandbox, "sleep 6543") == 0)
+
+
+@pytest.mark.parametrize("how", ["run", "start"])
+@pytest.mark.parametrize("backend", ["asyncio", "trio", "a task of asyncio"])
+def test_cancelled_before_it_is_known_to_have_started(sandbox, monkeypatch, backend, how):
+    """The request is on its way, the answer not yet read: nobody else would ever know of the command."""
+
+    async def reads_nothing(line, look):
+        waits.set()
+        await anyio.sleep_forever()
+
+    async def main():
+        nonlocal waits
+        waits = anyio.Event()
+        machine = await AsyncSandbox.connect(sandbox.id)
+        await machine.commands.run("true")
+        ask = functools.partial(getattr(machine.commands, how), f"exec sleep 76{len(backend)}")
+        with monkeypatch.context() as patched:
+            patched.setattr(channel, "_receive_async", reads_nothing)
+            if backend.startswith("a task"):
+                task = asyncio.ensure_future(ask())
+                await waits.wait()
+                patched.undo()
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                return
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                await waits.wait()
+                patched.undo()
+                tasks.cancel_scope.cancel()
+
+    waits = None
+    anyio.run(main, backend=backend.split()[-1])
+    assert processes(sandbox, f"sleep 76{len(backend)}") == 0
+
+
+@pytest.mark.parametrize("how", ["run", "start"])
+def test_interrupted_before_it_is_known_to_have_started(sandbox, monkeypatch, how):
+    receive = channel._receive
+
+    def interrupted(line, wait):
+        monkeypatch.setattr(channel, "_receive", receive)
+        raise KeyboardInterrupt
+
+    sandbox.commands.run("true")
+    monkeypatch.setattr(channel, "_receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(sandbox.commands, how)("exec sleep 7654")
+    assert processes(sandbox, "sleep 7654") == 0
+
+
+def test_one_that_cannot_be_started_says_so_at_once(sandbox):
+    """Nothing is owed then."""
+    began = time.monotonic()
+    for _ in range(5):
+        with pytest.raises(FileNotFoundInSandboxError):
+            sandbox.commands.start("true", cwd="/nowhere")
+    assert time.monotonic() - began < channel._OWED
 
 
 def test_the_same_handle_in_several_event_loops(sandbox):

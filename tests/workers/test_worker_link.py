@@ -13,7 +13,6 @@ import pytest
 
 from gloveport.core.commands import Dump, LinkLost, Step
 from gloveport.engines.v8.link import V8Link
-from gloveport.engines.wasm import link as module
 from gloveport.engines.wasm.link import ProcessLink
 from gloveport.wire import frames
 

@@ -6,6 +6,7 @@ drops those of its parent.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import inspect
 import os
@@ -20,8 +21,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from ..errors import UnreachableError
-from .steps import RECEIVE, Call, Disconnected, Give, Next, Patience, Reconnect, Steps
+from ..errors import SandboxError, UnreachableError
+from .steps import RECEIVE, Call, Disconnected, Give, Next, Owed, Patience, Reconnect, Steps
 
 __all__ = ("Channel", "Watcher", "connect")
 
@@ -29,6 +30,8 @@ T = TypeVar("T")
 _RECEIVE_BYTES: Final = 1024 * 1024
 _LOOK: Final = 1.0
 """Seconds without an answer after which it is looked up whether the machine lives."""
+_OWED: Final = 2.0
+"""Seconds for an answer that somebody who was cut off still has to hear: usually it comes within a few milliseconds."""
 _KEEP: Final = 4
 """Idle connections that are kept."""
 _ATTEMPTS: Final = 4
@@ -89,11 +92,12 @@ def connect(folder: Path, name: str, *, wait: float = 5.0) -> socket.socket:
 class _Line:
     """One connection in use."""
 
-    __slots__ = ("deadline", "heard", "patience", "reused", "since", "sock")
+    __slots__ = ("deadline", "heard", "owed", "patience", "reused", "since", "sock")
 
     def __init__(self, sock: socket.socket, *, reused: bool) -> None:
         self.sock, self.reused = sock, reused
         self.heard = False
+        self.owed = False
         self.since = time.monotonic()
         self.patience: float | None = None
         self.deadline: float | None = None
@@ -212,9 +216,22 @@ class Channel:
                         line.sock, line.heard = self._open(), False
                 except Disconnected as error:
                     act, value = steps.throw, error
+        except BaseException:
+            if _owes(line, steps):
+                self._hear(line, steps)
+            raise
         finally:
             steps.close()
             self._put_back(line) if clean else line.sock.close()
+
+    def _hear(self, line: _Line, steps: Steps[Any]) -> None:
+        """The answer that a conversation still owes, which was cut off while it waited for that."""
+        line.deadline = time.monotonic() + _OWED
+        with contextlib.suppress(SandboxError, OSError, Disconnected, StopIteration):
+            while line.owed:
+                step = steps.send(_receive(line, self._wait))
+                if step is not RECEIVE:
+                    self._settle(line, step)
 
     def _wait(self, line: _Line, events: int) -> None:
         poll = select.poll()
@@ -282,6 +299,11 @@ class Channel:
                         line.sock, line.heard = await anyio.to_thread.run_sync(self._open), False
                 except Disconnected as error:
                     act, value = steps.throw, error
+        except BaseException:
+            if _owes(line, steps):
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._hear, line, steps)
+            raise
         finally:
             steps.close()
             self._put_back(line) if clean else line.sock.close()
@@ -321,9 +343,17 @@ class Channel:
         if isinstance(step, Patience):
             line.patience = step.seconds
             return True
+        if isinstance(step, Owed):
+            line.owed = step.on
+            return True
         if isinstance(step, Reconnect):
             return False
         raise TypeError(f"a conversation yielded {step!r}")
+
+
+def _owes(line: _Line, steps: Steps[Any]) -> bool:
+    """Whether a conversation was cut off, and did not end by itself, while it waited for an answer that somebody must hear."""
+    return line.owed and inspect.getgeneratorstate(steps) == inspect.GEN_SUSPENDED
 
 
 def _usable(sock: socket.socket) -> bool:

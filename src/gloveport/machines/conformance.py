@@ -26,7 +26,7 @@ from typing import Any
 from ..errors import SandboxError
 from .channel import Channel
 from .driver import Driver
-from .exec import ExecRequest, Follower, listing, start
+from .exec import ExecRequest, Follower, listing
 from .images.trees import remove_tree
 from .result import CommandResult
 from .spec import BoxSpec, Image, Limits
@@ -72,7 +72,8 @@ class Machine:
 
     def start(self, shell: str) -> int:
         """A command that goes on. Gives its id."""
-        return self._channel.run(lambda: start(ExecRequest(shell=shell, detach=True, follow=False)))[0]
+        request = ExecRequest(shell=shell, detach=True, follow=False)
+        return self._channel.run(lambda: Follower(limit=0).start(request))
 
     def commands(self) -> dict[int, str]:
         """States by id."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from ..errors import ProtocolViolation
 from .result import CommandResult
-from .steps import Call, Disconnected, Frames, Give, Patience, Reconnect, Steps, failure, simple
+from .steps import Call, Disconnected, Frames, Give, Owed, Patience, Reconnect, Steps, failure, simple
 from .transcript import Stream
 from .wire import CHUNK, Ask, Fields, Tag, Tell, encode, fields, output
 
@@ -23,7 +23,6 @@ __all__ = (
     "put",
     "resize",
     "send_signal",
-    "start",
 )
 
 Output = Callable[[str], Any]
@@ -96,13 +95,6 @@ class CommandInfo:
     exit_code: int | None
 
 
-def start(request: ExecRequest) -> Steps[tuple[int, int]]:
-    """Start it and leave it alone. Gives its id and its pid."""
-    yield request.encode()
-    started = Fields((yield from Frames().expect(Tell.STARTED, request.cwd or "/workspace")))
-    return started.integer(Tag.ID), started.integer(Tag.PID, 0)
-
-
 class Follower:
     """Follows one command to its end, over as many connections as it takes."""
 
@@ -130,13 +122,21 @@ class Follower:
         yield Patience(request.timeout_ms / 1000 + _SLACK if request.timeout_ms else None)
         if stdin is not None:
             request = dataclasses.replace(request, stdin=True, follow=False)
-        yield request.encode()
-        started = Fields((yield from self._frames.expect(Tell.STARTED, request.cwd or "/workspace")))
-        self.id, self.pid = started.integer(Tag.ID), started.integer(Tag.PID, 0)
+        id = yield from self.start(request)  # noqa: A001
         if stdin is not None:
-            yield from put(self.id, stdin, eof=True)
-            return (yield from self.attach(self.id))
+            yield from put(id, stdin, eof=True)
+            return (yield from self.attach(id))
         return (yield from self._follow())
+
+    def start(self, request: ExecRequest) -> Steps[int]:
+        """Start it and leave it alone. Gives its id; whoever is cut off meanwhile finds that in `id`, if it was started."""
+        yield request.encode()
+        yield Owed(True)
+        started = Fields((yield from self._frames.expect(Tell.STARTED, request.cwd or "/workspace")))
+        self.id = id = started.integer(Tag.ID)  # noqa: A001
+        self.pid = started.integer(Tag.PID, 0)
+        yield Owed(False)
+        return id
 
     def attach(self, id: int) -> Steps[CommandResult]:  # noqa: A002
         """Follow the command with this id from where this follower is."""

@@ -24,6 +24,7 @@ __all__ = (
     "Frames",
     "Give",
     "Next",
+    "Owed",
     "Patience",
     "Receive",
     "Reconnect",
@@ -54,6 +55,13 @@ class Patience:
     """Seconds of the machine's active time after which it counts as unreachable; `None` as long as it lives."""
 
     seconds: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Owed:
+    """What was asked for has an effect that the answer names: whoever is cut off from now on hears it first (`on=False`: it was heard)."""
+
+    on: bool
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -136,7 +135,7 @@ class AsyncCommands:
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
         output_limit: int | None = None,
     ) -> AsyncCommand:
-        """Start a command and go on."""
+        """Start a command and go on. When this is cancelled, there is none."""
         request = self._plans.request(
             command,
             cwd=cwd,
@@ -147,8 +146,13 @@ class AsyncCommands:
             output_limit=output_limit,
             **detached(stdin=stdin, pty=pty, label=label),
         )
-        id, pid = await self._box.channel.run_async(functools.partial(running.start, request))  # noqa: A001
-        return AsyncCommand(self._box, id, pid, command, max_output_bytes)
+        follow = Follower(limit=0)
+        try:
+            id = await self._box.channel.run_async(lambda: follow.start(request))  # noqa: A001
+        except BaseException:
+            await self._abandon(follow)
+            raise
+        return AsyncCommand(self._box, id, follow.pid, command, max_output_bytes)
 
     spawn = start
 

@@ -149,7 +149,8 @@ class Commands:
         max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
         output_limit: int | None = None,
     ) -> Command:
-        """Start a command and go on. It lives until it ends, is killed, or the machine is: not only as long as this process.
+        """Start a command and go on. It lives until it ends, is killed, or the machine is: not only as long as this process. When this
+        call is interrupted, there is none.
 
         `stdin=True` keeps its input open for `Command.stdin`; `pty` gives it a terminal (of these rows and columns, or 24 by 80).
         """
@@ -163,8 +164,13 @@ class Commands:
             output_limit=output_limit,
             **detached(stdin=stdin, pty=pty, label=label),
         )
-        id, pid = self._box.channel.run(functools.partial(running.start, request))  # noqa: A001
-        return Command(self._box, id, pid, command, max_output_bytes)
+        follow = Follower(limit=0)
+        try:
+            id = self._box.channel.run(lambda: follow.start(request))  # noqa: A001
+        except BaseException:
+            self._abandon(follow)
+            raise
+        return Command(self._box, id, follow.pid, command, max_output_bytes)
 
     spawn = start
 
