@@ -286,6 +286,37 @@ def test_the_bench_measures(monkeypatch):
         probes.close()
 
 
+def test_a_bar_that_cannot_be_compared_is_not_kept(monkeypatch, capsys):
+    from gloveport.bench import sessions
+    from gloveport.bench.peers import PeerFailed
+
+    class Peer:
+        def __init__(self, name, fails):
+            self.name, self.fails = name, fails
+
+        def measure(self, probe, **arguments):
+            if self.fails:
+                raise PeerFailed(f"{self.name}: it cannot", self.name)
+            return 2.0
+
+    class Probes:
+        def asked(self):
+            return 1.0
+
+    question = sessions.Question("row", "asked", samples=3)
+    for fails, kept in (
+        ((), [True, None]),
+        (("monty",), [True]),
+        (("pydeno",), [None, False]),
+        (("pydeno", "monty"), [None, False]),
+    ):
+        peers = {name: Peer(name, name in fails) for name in ("pydeno", "monty")}
+        rows = sessions._ask(question, Probes(), peers, 0.6)
+        assert [row.ok for row in rows] == kept
+        assert ("pydeno" in fails) == ("pydeno: it cannot" in capsys.readouterr().err)
+    assert [row.ok for row in sessions._ask(question, Probes(), {"pydeno": Peer("pydeno", False)}, 0.4)] == [False]
+
+
 ODD = "\ud800 \x9b31m \x1b[31m \x7f \u202e \u200b \U000e0041"
 """Half a character, what terminals obey, what turns a line around, and what nobody sees."""
 

@@ -188,3 +188,28 @@ def test_what_a_worker_may_read_is_given_up_before_the_first_request(tmp_path):
         assert worker.bell is not None
     finally:
         worker.close()
+
+
+def test_a_full_memory_disk_is_no_bell_and_no_fatal_signal(tmp_path):
+    """In a mount namespace of its own, with a `/dev/shm` of 64 KiB that others have filled."""
+    code = """
+        from gloveport.engines.deno.bell import Bell
+        bell = Bell.hung()
+        assert bell is not None
+        for _ in range(300): bell.ring()
+        with open("/dev/shm/filler", "wb", 0) as file:
+            try:
+                while True: file.write(bytes(4096))
+            except OSError:
+                pass
+        bell.ring()
+        print(Bell.hung())
+    """
+    script = tmp_path / "full.py"
+    script.write_text(textwrap.dedent(code))
+    mounts = 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"'
+    alone = ["unshare", "--mount", "--propagation", "private", *([] if os.getuid() == 0 else ["--map-root-user"])]
+    done = subprocess.run(
+        [*alone, "sh", "-c", mounts, "-", sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr

@@ -109,12 +109,7 @@ def measure(*, peers: bool, quick: bool, isolation: Isolation, engine: EngineNam
             peer.close()
 
 
-def _ask(
-    question: Question,
-    probes: Probes,
-    peers: Mapping[str, Peer],
-    bar: float | None,
-) -> list[Row]:
+def _ask(question: Question, probes: Probes, peers: Mapping[str, Peer], bar: float | None) -> list[Row]:
     def ours() -> float:
         return getattr(probes, question.probe)(**question.arguments)
 
@@ -127,12 +122,9 @@ def _ask(
         print(f"{question.name}: {error}", file=sys.stderr)
         rest = {name: peer for name, peer in peers.items() if name != error.peer}
         rows = _ask(question, probes, rest, bar)
-        if error.peer != PEER or bar is None:
-            return rows
-        return [
-            dataclasses.replace(rows[0], bar=bar, ok=False),
-            *rows[1:],
-        ]  # what cannot be compared does not count as kept
+        if error.peer == PEER and bar is not None:  # what cannot be compared does not count as kept
+            rows.append(Row(name=question.name, ours=rows[0].ours, unit=question.unit, bar=bar, ok=False))
+        return rows
     alone = Row(name=question.name, ours=values[0], unit=question.unit)
     if not peers:
         return [alone]

@@ -24,6 +24,9 @@ class Bell:
     To be woken takes a sleeping process longer than most requests do. One that looks whether there is more for a moment has to look
     cheaply: a read of a socket that has nothing is an exception in Deno, a read of this file is half a microsecond (2.9.8). It is a hint
     and no more: what is sent is on the socket.
+
+    A worker must not be able to cut it short under the host's mapping. It sees it on a mount that is read-only, and nowhere else once it
+    is taken down, which is before any guest code runs.
     """
 
     def __init__(self) -> None:
@@ -35,7 +38,8 @@ class Bell:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             os.fchmod(fd, 0o644)  # the worker has another user id
-            os.ftruncate(fd, 1)
+            # Its page is there from now on: without room for it, a write to the mapping would be a fatal signal.
+            os.write(fd, b"\0")
             self._byte = mmap.mmap(fd, 1)
         except BaseException:
             os.unlink(self.path)

@@ -55,9 +55,8 @@ class Apart:
     def _move(self, to: frozenset[int]) -> None:
         try:
             os.sched_setaffinity(self._pid, to)
-        except (
-            OSError
-        ):  # it has ended; or is another user's, and this process may not say where it runs: slower, and as right
+        except OSError:
+            # It has ended; or is another user's, and this process may not say where it runs: slower, and as right.
             self._allowed = frozenset()
 
 
