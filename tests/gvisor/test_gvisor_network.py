@@ -5,6 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import http.server
 import os
+import select
+import signal
 import socket
 import threading
 import urllib.request
@@ -86,6 +88,16 @@ def networked(state, gateway, rules):
 
 def curl(sandbox, *arguments, **more):
     return sandbox.commands.run(["curl", "-sS", "--max-time", "20", *arguments], **more)
+
+
+def end(pid):
+    """Kill a process and wait for that: until then a gateway may take connections along that it has just accepted."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        assert select.select([descriptor], [], [], 10)[0]
+    finally:
+        os.close(descriptor)
 
 
 def test_what_is_said_of_it():
@@ -170,16 +182,16 @@ def test_it_is_there_after_a_pause(networked, url):
 
 def test_it_outlives_its_gateway(networked, url, gateway):
     assert curl(networked, url).stdout == "reached"
-    os.kill(gateway.ask(Command("status")).pid, 9)
+    end(gateway.ask(Command("status")).pid)
     assert curl(networked, url).stdout == "reached"
     networked.pause()
-    os.kill(gateway.ask(Command("status"), start=True).pid, 9)
+    end(gateway.ask(Command("status"), start=True).pid)
     assert curl(networked, url).stdout == "reached"
 
 
 def test_the_gateway_is_nobodys(networked, url, gateway):
     """One that a machine's keeper has started is not in the machine's control groups or namespaces."""
-    os.kill(gateway.ask(Command("status")).pid, 9)
+    end(gateway.ask(Command("status")).pid)
     assert curl(networked, url).stdout == "reached"
     pid = gateway.ask(Command("status")).pid
     assert networked.id not in Path(f"/proc/{pid}/cgroup").read_text()
