@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..engines.toolbox.process import program
 
-__all__ = ("KERNELS", "Bare", "in_session")
+__all__ = ("KERNELS", "Bare", "in_function", "in_session")
 
 KERNELS: Final = {
     "nbody": """
@@ -63,6 +63,12 @@ const words = new Map();
 for (const word of text.split(/[^a-z]+/i)) words.set(word, (words.get(word) ?? 0) + 1);
 return mails + dates + words.size + text.replace(/\\((\\d+)\\) (\\d+)-(\\d+)/g, '$1.$2.$3').length""",
 }
+
+
+def in_function(body: str) -> str:
+    """The same where its variables are a function's own, and no others see them: those of a run's top level, later runs do."""
+    return f"const work = () => {{{body}\n}}; return work()"
+
 
 _BARE: Final = """
 const AsyncFunction = (async () => {}).constructor, decoder = new TextDecoder();
