@@ -21,10 +21,10 @@ export class Bell {
   #shy = 0;
   #shyness = FEWEST;
 
-  /** One that is never heard when the file is not there, or when there is only one processor, which the host needs. */
+  /** One that is never heard when the file is not there: there may be only one processor, which the host needs. */
   constructor(path: string) {
     try {
-      if (navigator.hardwareConcurrency > 1) this.#file = Deno.openSync(path);
+      this.#file = Deno.openSync(path);
     } catch { // without it a worker is slower, and no less right
       this.#file = null;
     }

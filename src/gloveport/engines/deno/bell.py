@@ -7,6 +7,7 @@ import mmap
 import os
 from typing import Final
 
+from .. import processors
 from .folder import PrivateFolder
 
 __all__ = ("INSIDE", "Bell")
@@ -50,7 +51,9 @@ class Bell:
 
     @classmethod
     def hung(cls) -> Bell | None:
-        """A new one; `None` where there is no memory to share."""
+        """A new one; `None` where there is no memory to share, or no processor for a worker that waits awake."""
+        if not processors.MANY:
+            return None
         try:
             return cls()
         except OSError:

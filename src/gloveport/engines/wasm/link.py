@@ -16,6 +16,7 @@ from ...core.outcome import clean
 from ...errors import ImageError, ProtocolViolation
 from ...wire import frames
 from ...wire.messages import GC_REQUEST, Reply, decode_reply
+from .. import processors
 from .apart import Apart
 
 __all__ = ("InlineLink", "Link", "ProcessLink")
@@ -31,7 +32,6 @@ _RECEIVE_TIMEOUT: Final = struct.pack("@qq", 0, int(_PATIENCE * 1_000_000))
 """How long a blocking receive waits before it looks at the clock. Letting the kernel wait (SO_RCVTIMEO) instead of polling first
 saves a system call on every step."""
 _MOMENT_NS: Final = 200_000
-_MANY_PROCESSORS: Final = len(os.sched_getaffinity(0)) > 1
 _CHUNK: Final = 256 * 1024
 
 
@@ -116,7 +116,7 @@ class ProcessLink:
         self._in_parts = False
         """Whether an answer may be several frames."""
         self._prefix = frames.encode_frame(frames.CONFIGURE, struct.pack("<Q", max_memory))
-        self._apart = Apart(worker.pid) if alone else None
+        self._apart = Apart(worker.pid) if alone and processors.MANY else None
         self._heard = 0
         """When the last reply came."""
         self.closed = False
@@ -230,7 +230,7 @@ class ProcessLink:
 
         An event loop is held up no longer than that. Without a second processor the worker could not run meanwhile.
         """
-        if not _MANY_PROCESSORS:
+        if not processors.MANY:
             return None
         end = time.monotonic_ns() + _MOMENT_NS
         while True:

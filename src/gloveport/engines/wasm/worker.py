@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from gloveport.engines import processors
 from gloveport.errors import ImageError
 
 __all__ = ("MAX_FRAME", "GuestLike", "ReplyLike", "serve")
@@ -28,8 +29,6 @@ _CONTENDED_NS: Final = 30_000
 _FEWEST: Final = 4
 _MOST: Final = 256
 """Requests for which not to look after that: twice as many each time, half as many after each request that was seen coming."""
-_MANY_PROCESSORS: Final = len(os.sched_getaffinity(0)) > 1
-"""Alone on a processor, looking again and again would only keep the host waiting. (Asked before the jail, which forbids it.)"""
 _ADDRESS_SPACE: Final = 64 * 1024**3
 _HEADER: Final = struct.Struct("<IB")
 _REPLY: Final = struct.Struct("<IBBQI")
@@ -123,7 +122,7 @@ class _Ear:
 
     def listen(self) -> int:
         """Bytes that came; 0 at the end of the stream."""
-        if not _MANY_PROCESSORS:
+        if not processors.MANY:  # (asked before the jail, which forbids it)
             return self._sock.recv_into(self._buffer)
         began = time.monotonic_ns()
         if self._shy:
