@@ -78,7 +78,7 @@ def _questions(quick: bool) -> list[Question]:
         Question("1 MB to a tool and back", "value_1mb", samples=few),
         *(Question(f"dump after {n} calls", "dump", {"history": str(n)}, 2 if quick else 3) for n in (0, 10, 1000)),
         *(Question(f"load and resume after {n} calls", "load", {"history": str(n)}, few) for n in (0, 10, 1000)),
-        Question("load and resume after 2 s of computing", "load", {"history": "2s"}, 2),
+        Question("load and resume after 2 s of computing", "load", {"history": "2s", "count": 1}, 2),
         Question("memory per session", "pss_bytes", {"count": crowd}, 1, "bytes"),
         Question(f"{crowd} sessions at once, 20 calls each", "crowd", {"count": crowd}, 1),
     ]
