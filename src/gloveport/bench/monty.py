@@ -47,7 +47,8 @@ class MontyProbes:
             taken.append(time.perf_counter() - began)
         return statistics.median(taken)
 
-    def tool_call(self, count: int = 900) -> float:  # Monty 1.4.0 ends a session after 1,000
+    def tool_call(self, count: int = 1000) -> float:
+        count = min(count, 900)  # Monty 1.4.0 ends a session after 1,000
         with self._pool.checkout() as session:
             session.feed_run("1")
             began = time.perf_counter()

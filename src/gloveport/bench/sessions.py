@@ -64,21 +64,25 @@ class Question:
 
 def _questions(quick: bool) -> list[Question]:
     few, crowd = (2, 10) if quick else (5, 50)
-    many = 5 if quick else 15
+    many = 2 if quick else 15
+    calls, loads, made, saves = (300, 1, 2, 1) if quick else (1000, 3, 5, 3)
     return [
-        Question("create and first run", "create", samples=few, monty=True),
+        Question("create and first run", "create", {"count": made}, samples=few, monty=True),
         Question("create and first run, after a while", "create", {"count": 1}, samples=many, monty=True),
         Question("warm run, fresh source", "warm_run", samples=few, monty=True),
         Question("warm run, fresh source, asyncio", "warm_run_async", samples=few),
         Question("tool call", "tool_call", samples=few, monty=True),
-        Question("tool call, asyncio", "tool_call_async", samples=few),
-        Question("tool call, asyncio, sync tool", "tool_call_async_thread", samples=few),
+        Question("tool call, asyncio", "tool_call_async", {"count": calls}, samples=few),
+        Question("tool call, asyncio, sync tool", "tool_call_async_thread", {"count": calls}, samples=few),
         Question("1000 tool calls at once, per call", "tools_at_once", samples=few),
         Question("20 tools of 50 ms at once", "overlap", samples=few),
         Question("1 MB to a tool and back", "value_1mb", samples=few),
-        *(Question(f"dump after {n} calls", "dump", {"history": str(n)}, 2 if quick else 3) for n in (0, 10, 1000)),
-        *(Question(f"load and resume after {n} calls", "load", {"history": str(n)}, few) for n in (0, 10, 1000)),
-        Question("load and resume after 2 s of computing", "load", {"history": "2s", "count": 1}, 2),
+        *(Question(f"dump after {n} calls", "dump", {"history": str(n)}, saves) for n in (0, 10, 1000)),
+        *(
+            Question(f"load and resume after {n} calls", "load", {"history": str(n), "count": loads}, few)
+            for n in (0, 10, 1000)
+        ),
+        Question("load and resume after 2 s of computing", "load", {"history": "2s", "count": 1}, 1 if quick else 2),
         Question("memory per session", "pss_bytes", {"count": crowd}, 1, "bytes"),
         Question(f"{crowd} sessions at once, 20 calls each", "crowd", {"count": crowd}, 1),
     ]
