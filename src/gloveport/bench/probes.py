@@ -65,22 +65,24 @@ class Probes:
 
     def create(self, count: int = 5) -> float:
         """Create a session and get the result of its first run; one after the other."""
-        taken: list[float] = []
-        for _ in range(count):
-            code = self._fresh()
-            self._settle()
-            began = time.perf_counter()
-            session = self.session()
-            session.run(code)
-            taken.append(time.perf_counter() - began)
-            session.close()
-        return statistics.median(taken)
+        return statistics.median(self._created() for _ in range(count))
+
+    def _created(self) -> float:
+        code = self._fresh()
+        self._settle()
+        began = time.perf_counter()
+        session = self.session()
+        session.run(code)
+        took = time.perf_counter() - began
+        session.close()
+        return took
 
     def warm_run(self, count: int = 100) -> float:
         """A run, of so many one after the other."""
         session = self._warm()
         taken: list[float] = []
-        for code in [self._fresh() for _ in range(count)]:
+        for _ in range(count):
+            code = self._fresh()
             began = time.perf_counter()
             session.run(code)
             taken.append(time.perf_counter() - began)
@@ -131,7 +133,8 @@ class Probes:
     def warm_run_async(self, count: int = 100) -> float:
         async def work(session: Any) -> float:
             taken: list[float] = []
-            for code in [self._fresh() for _ in range(count)]:
+            for _ in range(count):
+                code = self._fresh()
                 began = time.perf_counter()
                 await session.run(code)
                 taken.append(time.perf_counter() - began)
@@ -200,18 +203,19 @@ class Probes:
     def load(self, history: str, count: int = 3) -> float:
         """Restore such a session and answer its call; one after the other."""
         blob = self._paused(history)
-        taken: list[float] = []
-        for _ in range(count):
-            self._settle()
-            gc.collect()
-            began = time.perf_counter()
-            session = self._module.AgentSandbox.load(blob, KEY, {"echo": echo}, **self._options)
-            step = session.resume(session.pending, 1)
-            taken.append(time.perf_counter() - began)
-            if step.value != 1:
-                raise RuntimeError(f"a restored session answered {step!r}")
-            session.close()
-        return statistics.median(taken)
+        return statistics.median(self._loaded(blob) for _ in range(count))
+
+    def _loaded(self, blob: bytes) -> float:
+        self._settle()
+        gc.collect()
+        began = time.perf_counter()
+        session = self._module.AgentSandbox.load(blob, KEY, {"echo": echo}, **self._options)
+        step = session.resume(session.pending, 1)
+        took = time.perf_counter() - began
+        if step.value != 1:
+            raise RuntimeError(f"a restored session answered {step!r}")
+        session.close()
+        return took
 
     def blob_bytes(self, history: str) -> float:
         return float(len(self._paused(history)))
