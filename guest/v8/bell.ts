@@ -26,7 +26,6 @@ export class Bell {
     try {
       this.#file = Deno.openSync(path);
     } catch { // without it a worker is slower, and no less right
-      this.#file = null;
     }
     Deno.permissions.revokeSync({ name: "read" });
   }

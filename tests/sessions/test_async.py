@@ -268,9 +268,8 @@ async def test_a_fork_counts_the_calls_of_its_own_run(either):
 @pytest.mark.parametrize("command", [Step, Dump])
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_paused_run_outlives_a_cancelled_save(monkeypatch, operation, command, moment):
-    monkeypatch.setattr(
-        link.ProcessLink, "_take_soon", lambda _: None
-    )  # nothing comes before the event loop waits for it
+    # Nothing comes before the event loop waits for it.
+    monkeypatch.setattr(link.ProcessLink, "_take_soon", lambda _: None)
     came = asyncio.Event()
     receive, readable = link.ProcessLink._receive_async, link.ProcessLink._readable
     waits_for, tasks = [], []
