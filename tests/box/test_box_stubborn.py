@@ -192,14 +192,16 @@ def test_a_child_that_has_no_program_yet_is_not_counted_beside_its_parent(box: C
 
 def test_who_has_the_memory_goes(box: Callable[..., Path]) -> None:
     folder = box(memory_max=128 << 20)
-    file = "import os,time; f=os.memfd_create('x'); [os.write(f,bytes(1<<20)) for _ in range(100)]; time.sleep(60)"
-    with Connection(folder) as client:
-        small = client.ask(EXEC, argv=["python3", "-c", "b=bytearray(b'x'*(50<<20)); import time; time.sleep(60)"])[
-            "id"
-        ]
-        wait_for(lambda: int(str(say(folder, BOX_STATS)["memory"])) > 50 << 20)
-        done = client.run("python3", "-c", file, timeout_ms=20000)
-        assert done["limit"] == b"memory" and "timed_out" not in done
+    grows = "import os,time; f=os.memfd_create('x'); [os.write(f,bytes(1<<20)) for _ in range(110)]; time.sleep(60)"
+    stays = "import time; b=bytearray(30<<20); b[::4096]=b'x'*7680; print('has it', flush=True); time.sleep(60)"
+    with Connection(folder) as client, Connection(folder) as other:
+        other.send(EXEC, argv=["python3", "-c", stays], follow=1)
+        small = other.answer()[1]["id"]
+        while other.frame()[0] != OUTPUT:  # it has all that it will have: it is the smaller one whenever somebody looks
+            pass
+        assert int(str(say(folder, BOX_STATS)["memory"])) > 30 << 20
+        done = client.run("python3", "-c", grows, timeout_ms=20000)
+        assert done.get("limit") == b"memory" and "timed_out" not in done, done
         assert next(p for p in client.entries(LIST) if p["id"] == small)["state"] == b"running"
 
 
