@@ -161,8 +161,12 @@ class Driver:
     def alone(self) -> Prepared | None:
         """The call to wait for, if it has not begun and is the only one."""
         if len(self._running) == 1 and len(self._unstarted) == 1 and not self._ready:
-            return self._unstarted.pop()
+            return self._unstarted[0]
         return None
+
+    def begin(self) -> None:
+        """The caller makes what has not begun."""
+        self._unstarted.clear()
 
     def take_ready(self) -> list[Answer]:
         """The answers so far."""
@@ -177,6 +181,12 @@ class Driver:
         if self.link is None:
             raise LinkLost("died", "the worker is gone")
         return self.link
+
+    def abort(self) -> None:
+        """From any thread: make what the guest is asked end."""
+        link = self.link
+        if link is not None:
+            link.abort()
 
     def release(self) -> None:
         """Give the guest back."""

@@ -67,6 +67,7 @@ class IsolatedRuntime(BaseSandbox[SyncDriver]):
     def _make_driver(self, options: Options) -> SyncDriver:
         parts = (options.engine, options.compiler, options.bridge, options.limits.tool_timeout)
         self._awaiting = AsyncDriver(*parts)
+        self._awaiting.keeps_to_loop = options.on_console is not None
         return SyncDriver(*parts)
 
     # ── scripts ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -28,6 +28,8 @@ _MIB = 1024 * 1024
 class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
     """`AgentSandbox` with coroutine methods and no thread per session. Dumps of the two are interchangeable.
 
+    A sync tool runs in a thread, and so does what follows it in the run until the event loop is needed, unless `on_console` is given.
+
     The constructor starts nothing: the first use does, or `async with`, or `await AsyncAgentSandbox.create(…)`. A cancelled run is
     rolled back and the session goes on. A tool that raises something that is not an `Exception` (`SystemExit`,
     `KeyboardInterrupt`) leaves the session paused at that call, and the exception reaches whoever awaits `run`.
@@ -43,7 +45,9 @@ class AsyncAgentSandbox(BaseSandbox[AsyncDriver]):
 
     def _make_driver(self, options: Options) -> AsyncDriver:
         self._core.fatal_pauses = True
-        return AsyncDriver(options.engine, options.compiler, options.bridge, options.limits.tool_timeout)
+        driver = AsyncDriver(options.engine, options.compiler, options.bridge, options.limits.tool_timeout)
+        driver.keeps_to_loop = options.on_console is not None  # it may not be safe to call in another thread
+        return driver
 
     async def _started(self) -> None:
         with self._exclusive():

@@ -33,15 +33,16 @@ class SyncDriver(ThreadCalls):
             while True:
                 try:
                     if type(command) is Await and (alone := self.alone()) is not None:
+                        self.begin()
                         if trip is None:
                             return self._travel(steps, alone, command.timeout)
                         result = self._call_here(trip, alone, command.timeout)
                         if trip.taken_back:
                             return None
+                    elif trip is not None:
+                        result = self._perform_there(trip, command)
                     else:
                         result = self._perform(command)
-                    if trip is not None and trip.interruption is not None:
-                        raise trip.interruption
                 except BaseException as error:
                     command = steps.throw(error if trip is None else trip.interruption or error)
                 else:
@@ -81,11 +82,10 @@ class SyncDriver(ThreadCalls):
                 return trip.outcome()
         except BaseException as error:
             interruption = error
-            if not trip.interrupt(interruption):
+            if not trip.interrupt(interruption, self.abort):
                 self.inbox.put(None)
-                if self.link is not None:
-                    self.link.abort()
-                return trip.outcome()
+                trip.outcome()
+                raise
             return self._go_on(steps, lambda: steps.throw(interruption))
         self.give_up_late()
         return self._go_on(steps, lambda: steps.send(Awaited(time.monotonic() - began, self.take_ready())))
@@ -95,6 +95,14 @@ class SyncDriver(ThreadCalls):
         if trip.taken_back:
             raise StopIteration
         return steps.send(result)
+
+    def _perform_there(self, trip: Trip, command: Any) -> Any:
+        if type(command) in GUEST_COMMANDS:
+            return trip.ask(self.need_link().perform, command)
+        result = self._perform(command)
+        if trip.interruption is not None:
+            raise trip.interruption
+        return result
 
     def _call_here(self, trip: Trip, prepared: Prepared, timeout: float) -> Awaited | None:
         """Make the call in this thread. Nothing: the run was taken back meanwhile, or is to end."""

@@ -23,19 +23,22 @@ class TaskCalls(Driver):
         self._waiter: asyncio.Future[None] | None = None
 
     def start_tool(self, prepared: Prepared) -> None:
-        if prepared.spec.is_async:
-            self._unstarted.append(prepared)
-            return
-        loop = asyncio.get_running_loop()
+        self._unstarted.append(prepared)
 
-        def deliver(value: Any, error: BaseException | None) -> None:
-            try:
-                loop.call_soon_threadsafe(self.arrived, prepared, value, error)
-            except RuntimeError:  # the loop is closed: nobody waits for this any more
-                if asyncio.iscoroutine(value):
-                    value.close()
+    def _start_thread(self, loop: asyncio.AbstractEventLoop, prepared: Prepared) -> None:
+        tool_threads().submit(
+            prepared.invoke, lambda value, error: self.arrived_elsewhere(loop, prepared, value, error)
+        )
 
-        tool_threads().submit(prepared.invoke, deliver)
+    def arrived_elsewhere(
+        self, loop: asyncio.AbstractEventLoop, prepared: Prepared, value: Any, error: BaseException | None
+    ) -> None:
+        """What came of a call, in any thread."""
+        try:
+            loop.call_soon_threadsafe(self.arrived, prepared, value, error)
+        except RuntimeError:  # the loop is closed: nobody waits for this any more
+            if asyncio.iscoroutine(value):
+                value.close()
 
     def _start_task(
         self, loop: asyncio.AbstractEventLoop, prepared: Prepared, function: Callable[[], Awaitable[Any]]
@@ -65,7 +68,10 @@ class TaskCalls(Driver):
         end = began + timeout
         loop = asyncio.get_running_loop()
         for prepared in self._unstarted:
-            self._start_task(loop, prepared, prepared.invoke)
+            if prepared.spec.is_async:
+                self._start_task(loop, prepared, prepared.invoke)
+            else:
+                self._start_thread(loop, prepared)
         self._unstarted.clear()
         while not self._ready:
             left = self.patience(end - time.monotonic())
