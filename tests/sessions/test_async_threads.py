@@ -28,8 +28,8 @@ async def test_a_row_of_calls_is_one_stretch_in_one_thread(either, monkeypatch):
         stretches.append(args)
         return await go(*args)
 
-    go = AsyncDriver._in_thread
-    monkeypatch.setattr(AsyncDriver, "_in_thread", in_thread)
+    go = AsyncDriver.in_thread
+    monkeypatch.setattr(AsyncDriver, "in_thread", in_thread)
     async with AsyncAgentSandbox({"t": lambda i: threads.append(threading.get_ident())}, **either) as session:
         await session.run("for (let i = 0; i < 20; i++) await t(i)")
     assert len(stretches) == 1

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import time
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from ..core.commands import Await, Awaited, Boot, Compile, Judge, Launch, Note, Persist
+from ..core.commands import Await, Awaited, Boot, Compile, Judge, Note, Persist
 from ..tools.bridge import Prepared
 from .driver import GUEST_COMMANDS
 from .log import note_to
-from .task_calls import TaskCalls
+from .stretches import Stretches
 from .task_trip import TaskTrip, in_own_context
-from .thread_trip import Following, ThreadTrip
-from .threads import tool_threads
 
 __all__ = ("AsyncDriver",)
 
@@ -23,12 +20,9 @@ _HOLD_UP: Final = 0.001
 """Seconds for which a run whose tools never wait may keep the event loop from others."""
 
 
-class AsyncDriver(TaskCalls):
+class AsyncDriver(Stretches):
     """A call that is alone under way takes the run along: an async one into its task (see `task_trip`), a sync one into its thread
-    (see `thread_trip`)."""
-
-    keeps_to_loop = False
-    """Whether all but the tools is to happen in the event loop's own thread."""
+    (see `stretches`)."""
 
     async def drive(self, steps: Generator[Any, Any, Any]) -> Any:
         """Run a generator of the core to its end."""
@@ -45,7 +39,7 @@ class AsyncDriver(TaskCalls):
                 try:
                     if type(command) is Await and (alone := self.alone()) is not None:
                         if not alone.spec.is_async:
-                            following = await self._in_thread(steps, alone, command.timeout)
+                            following = await self.in_thread(steps, alone, command.timeout)
                         elif trip is None:
                             return await self._travel(steps, command.timeout)
                         else:
@@ -123,80 +117,4 @@ class AsyncDriver(TaskCalls):
             return None
         self.finish(prepared, value, error)
         await trip.breathe(_HOLD_UP)
-        return Awaited(time.monotonic() - began, self.take_ready())
-
-    # ── a stretch of a run in the thread of its tool ─────────────────────────────────────────────────────────────────
-
-    def alone(self) -> Prepared | None:
-        prepared = super().alone()
-        return None if prepared is None or (self.keeps_to_loop and not prepared.spec.is_async) else prepared
-
-    async def _in_thread(self, steps: Generator[Any, Any, Any], prepared: Prepared, timeout: float) -> Following | None:
-        """Have a thread make the call and go on from there for as long as it can."""
-        trip, began = ThreadTrip(asyncio.get_running_loop()), time.monotonic()
-        trip.depart(began + self.patience(timeout))
-        self.begin()
-        tool_threads().submit(lambda: self._stretch(steps, trip, prepared, timeout), trip.end)
-        try:
-            given_back = await trip.wait()
-        except BaseException as error:
-            if not trip.interrupt(error, self.abort):
-                await trip.given_back()
-            raise
-        if given_back:
-            return trip.following
-        self.give_up_late()
-        return lambda: steps.send(Awaited(time.monotonic() - began, self.take_ready()))
-
-    def _stretch(
-        self, steps: Generator[Any, Any, Any], trip: ThreadTrip, first: Prepared, timeout: float
-    ) -> Following | None:
-        """In the tool's thread: the call, and what follows that needs no event loop. Raises what the run ends with. Nothing: the
-        caller has the run already."""
-        prepared: Prepared | None = first
-        command: Any = None
-        while True:
-            try:
-                if prepared is not None:
-                    result = self._call_there(trip, prepared, timeout)
-                    if result is None:
-                        return None
-                    if type(result) is Await:
-                        command = result
-                        break
-                elif type(command) is Launch:
-                    result = self.launch(command)
-                else:
-                    result = trip.ask(self.need_link().perform, command)
-            except BaseException as error:
-                if trip.interruption is not None:
-                    return None
-                command = steps.throw(error)
-            else:
-                command = steps.send(result)
-            prepared = None
-            kind = type(command)  # pyright: ignore[reportUnknownVariableType]
-            if kind is Await and (alone := self.alone()) is not None and not alone.spec.is_async:
-                prepared, timeout = alone, command.timeout
-                self.begin()
-            elif kind is not Launch and kind not in GUEST_COMMANDS:
-                break
-        return lambda: command
-
-    def _call_there(self, trip: ThreadTrip, prepared: Prepared, timeout: float) -> Awaited | Await | None:
-        """Make the call in this thread. Nothing: the run was taken back meanwhile, or is to end. `Await`: what was called has to be
-        awaited."""
-        began = time.monotonic()
-        if not trip.depart(began + self.patience(timeout)):
-            return None
-        value, error = None, None
-        try:
-            value = contextvars.copy_context().run(prepared.invoke)
-        except BaseException as raised:
-            error = raised
-        ours = trip.arrive()
-        if not ours or asyncio.iscoroutine(value):
-            self.arrived_elsewhere(trip.loop, prepared, value, error)
-            return Await(timeout) if ours else None
-        self.finish(prepared, value, error)
         return Awaited(time.monotonic() - began, self.take_ready())
