@@ -14,7 +14,8 @@ def build() -> None:
     builder, widget = (cache.ROOT / "guest" / name for name in ("builder", "widget"))
     shared = [*sorted((cache.ROOT / "guest" / "shared").glob("*.ts"))]
     shared += [cache.ROOT / "guest" / "toolbox" / name for name in ("fence.ts", "position.ts")]
-    _copy(bundles.bundle(builder / "main.ts", platform="deno", also=shared), "builder.js")
+    program = bundles.as_text(bundles.bundle(builder / "main.ts", platform="deno", also=shared))
+    cache.write(cache.OUTPUT / "builder.js", program.encode())
     # Not minified: React then is the one for development, which warns, and stacks have names.
     program = bundles.bundle(widget / "check.ts", platform="deno", also=shared).read_text("utf-8")
     cache.write(cache.OUTPUT / "mount-program.js", _as_function(program).encode())

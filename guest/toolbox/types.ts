@@ -1,7 +1,8 @@
 /** TypeScript to JavaScript, with the compiler that is part of Deno (seen with 2.9). */
 
-import { stripTypeScriptTypes } from "node:module";
 import { lineAndUnit, offsetAt, SourceError } from "./position.ts";
+
+const { stripTypeScriptTypes } = process.getBuiltinModule("node:module"); // the program is evaluated as a text, which imports nothing
 
 /** Segments per generated line: `[column, source line, source column]`, 0-based, columns in UTF-16 units. */
 export type SourceMap = Array<Array<[number, number, number]>>;
