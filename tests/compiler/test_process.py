@@ -93,6 +93,25 @@ def test_it_starts_on_demand_and_once(own: Toolbox, spawn: CountingSpawn) -> Non
 
 
 @both_modes
+def test_it_can_be_started_before_it_is_wanted(own: Toolbox, spawn: CountingSpawn) -> None:
+    own.prepare()
+    own.prepare()
+    while own.pid is None:
+        time.sleep(0.01)
+    first = own.pid
+    own.compile("let a")
+    own.prepare()
+    assert spawn.pids == [first] == [own.pid]
+
+
+def test_what_fails_in_the_background_fails_for_the_request(tmp_path: Path) -> None:
+    toolbox = Toolbox(sandbox="off", bundle=tmp_path / "none.js")
+    toolbox.prepare()
+    with pytest.raises(EngineUnavailableError, match="not built"):
+        toolbox.compile("let a")
+
+
+@both_modes
 def test_it_is_restarted_after_it_died(own: Toolbox, spawn: CountingSpawn) -> None:
     first = resident(own)
     os.kill(first, signal.SIGKILL)

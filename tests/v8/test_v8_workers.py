@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -60,6 +61,20 @@ def test_v8_has_process_isolation_only():
         AgentSandbox({}, engine="v8", max_memory=16 * MIB)
     with pytest.raises(ValueError, match="engine"):
         AgentSandbox({}, engine="node")
+
+
+def test_the_first_session_has_the_compiler_started():
+    """Whatever declares something goes there: the first such run need not wait for that."""
+    code = (
+        "import time\nfrom gloveport import AgentSandbox\nfrom gloveport.engines.defaults import toolbox\n"
+        "with AgentSandbox({}, engine='v8') as session:\n"
+        "    session.run('return 1')\n"
+        "    end = time.monotonic() + 20\n"
+        "    while toolbox('require').pid is None and time.monotonic() < end: time.sleep(0.01)\n"
+        "    print(toolbox('require').pid is not None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_every_session_has_a_process_of_its_own_that_ends_with_it(v8):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
@@ -145,6 +146,18 @@ class Resident(Generic[P]):
         finally:
             self._give_back()
 
+    def prepare(self) -> None:
+        """Have it started in the background, the first time that this is called: a request that comes later need not wait for that.
+        What fails there, fails for the request again."""
+        if not self._prepared:
+            self._prepared = True
+            with contextlib.suppress(RuntimeError):  # no thread can be started
+                threading.Thread(target=self._prepare, name="gloveport-prepare", daemon=True).start()
+
+    def _prepare(self) -> None:
+        with contextlib.suppress(Exception), self.borrowed(0.0):
+            pass
+
     def discard(self, process: P) -> None:
         """Ends it: it died, or is not to be trusted with another request. For the borrower."""
         if process is self._process:
@@ -199,6 +212,7 @@ class Resident(Generic[P]):
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._extra = threading.BoundedSemaphore(self._extras)
+        self._prepared = False
 
     def after_fork(self) -> None:
         """In the child: the process is the parent's, and so are the threads that held the locks."""

@@ -148,6 +148,10 @@ class Toolbox:
         _check_size(source)
         self._ask("declarations", source, timeout)
 
+    def prepare(self) -> None:
+        """Have the process started in the background, the first time that this is called."""
+        self._resident.prepare()
+
     @property
     def pid(self) -> int | None:
         """Process id of the resident process; `None` when there is none. It may have died since the last request."""
@@ -183,7 +187,7 @@ class Toolbox:
             return None
         with self._resident.borrowed_now() as connection:
             if connection is None:
-                return None  # it serves another one, or is to be started, which takes 50 ms
+                return None  # it serves another one, or is to be started, which takes 0.1 s
             try:
                 reply = await connection.request_async(op, source, timeout)
             except ToolboxDied:

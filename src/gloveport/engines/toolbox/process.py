@@ -22,7 +22,7 @@ BUNDLE = Path(__file__).parents[2] / "_native" / "toolbox.js"
 DECORATORS = BUNDLE.with_name("decorators.js")
 """The compiler of decorators, which the toolbox reads when a source has some."""
 START_TIMEOUT = 30.0
-"""Seconds until a started toolbox must have answered: it takes 0.05, but the machine may be busy."""
+"""Seconds until a started toolbox must have answered: it takes 0.1, but the machine may be busy."""
 HEAP_MEGABYTES = 512
 MEMORY_BYTES = 1536 * 1024 * 1024
 """Private writable memory of the process: the JavaScript heap, and that of the type stripper, which no V8 limit covers."""

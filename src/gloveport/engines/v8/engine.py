@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...policy import Isolation, SandboxMode
+from ..defaults import toolbox
 from ..wasm.link import Link
 from .link import V8Link
 
@@ -31,10 +32,12 @@ class V8Engine:
         """A fresh guest."""
         from .pool import v8_pool
 
+        toolbox(self.sandbox).prepare()  # whatever declares something goes there first
         return V8Link(v8_pool(self.sandbox, self.max_memory).take(), self.max_memory)
 
     async def open_async(self) -> Link:
         """The same on an event loop; starting the first worker takes a fraction of a second, in a thread."""
         from .pool import v8_pool
 
+        toolbox(self.sandbox).prepare()
         return V8Link(await v8_pool(self.sandbox, self.max_memory).take_async(), self.max_memory)
