@@ -141,7 +141,7 @@ class Packages:
     min_age: float = _DAY
     """How old a version of an npm or JSR package has to be, so that one which was taken over is noticed before it is used. 0: no matter."""
     max_bytes: int = 512 * MIB
-    """What the cache of these packages may take on disk."""
+    """What the cache of these packages may take on disk. An import that has no room is refused; what is there can be imported."""
     timeout: float = 120.0
     """Fetching what one module imports."""
     cache: str | None = None

@@ -130,11 +130,27 @@ def test_offline(run: Any, packages: Any, registry: Any, tmp_path: Path):
 
 
 def test_the_cache_has_a_limit(run: Any, packages: Any, registry: Any):
+    """What there was no room for is not there: it would take the room of the next one."""
     registry.npm("large", "1.0.0", f"module.exports = 1 // {'x' * 300_000}")
     allowed = packages(max_bytes=250_000)
-    control, refused = run(allowed, "import h from 'hello'; 1", "import l from 'large'; 1")
-    assert control.ok, control.error
-    assert refused.exit_reason == "refused"
+    before, refused, after, again = run(
+        allowed,
+        "import h from 'hello'; 1",
+        "import l from 'large'; 1",
+        "import { greet } from '@team/greet'; greet('x')",
+        "import h from 'hello'; h.version",
+    )
+    assert before.ok, before.error
+    assert refused.exit_reason == "refused" and "max_bytes" in refused.error
+    assert (after.value, again.value) == ("greet x", "1.2.0")
+
+
+def test_what_is_in_a_full_cache_can_be_imported(run: Any, packages: Any, registry: Any):
+    registry.npm("large", "1.0.0", f"module.exports = 1 // {'x' * 200_000}")
+    run(packages(), "import l from 'large'; l")
+    known, refused = run(packages(max_bytes=200_000), "import l from 'large'; l", "import * as g from '@team/greet'; 1")
+    assert known.value == 1, known.error
+    assert refused.exit_reason == "refused" and "max_bytes" in refused.error
 
 
 def test_a_small_archive_of_something_large_is_noticed(run: Any, packages: Any, registry: Any, tmp_path: Path):

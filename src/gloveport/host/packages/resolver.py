@@ -14,7 +14,7 @@ import resource
 import subprocess
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
@@ -40,6 +40,8 @@ __all__ = ("Resolver", "resolver_for", "split_root")
 _MAX_ROOTS: Final = 100
 _MAX_SAID: Final = 2000
 _LOCK: Final = "deno.lock"
+_TURN: Final = ".lock"
+"""Whose turn it is to fetch."""
 _LOOK: Final = 0.5
 """Seconds between two looks at how large the cache has become."""
 _KEPT: Final = 1024
@@ -54,6 +56,8 @@ class Resolver:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, ...], dict[str, str]] = {}
         self._state: bytes | None = None
+        self._before: dict[str, int] = {}
+        """Of the fetch under way: what was there."""
 
     @property
     def cache(self) -> PackageCache:
@@ -99,8 +103,7 @@ class Resolver:
             ):  # somebody fetched something: versions may have come that are not there in whole
                 self._known.clear()
             if not self.packages.offline:
-                self._cache(roots)
-                self._check_size()
+                self._fill(roots)
             exact = self._exact(roots)
             if len(self._known) >= _KEPT:
                 self._known.clear()
@@ -116,7 +119,7 @@ class Resolver:
             raise PackageError(_BUSY)
         try:
             self.prepare()
-            with open(self.directory / ".lock", "w", encoding="ascii") as file:
+            with open(self.directory / _TURN, "w", encoding="ascii") as file:
                 while not _locked(file.fileno()):
                     if time.monotonic() >= give_up:
                         raise PackageError(_BUSY)
@@ -126,6 +129,39 @@ class Resolver:
             raise PackageError(f"the cache of packages cannot be used: {error.strerror}") from error
         finally:
             self._lock.release()
+
+    def _fill(self, roots: tuple[str, ...]) -> None:
+        """Fetch what is missing. What there is no room for leaves nothing behind: it would take the room of all that is imported later."""
+        self._before, lock = self._files(), self._noted()
+        try:
+            try:
+                self._cache(roots)
+            except PackageError:
+                self._check_size()
+                raise
+            self._check_size()
+        except _Full as full:
+            self._remove_all_but(self._before)
+            if lock is not None and self.packages.lock is None:  # what it notes, Deno takes for fetched
+                (self.directory / _LOCK).write_bytes(lock)
+            raise PackageError(str(full)) from None
+
+    def _noted(self) -> bytes | None:
+        """The lock, if anything was fetched."""
+        with suppress(FileNotFoundError):
+            return (self.directory / _LOCK).read_bytes()
+        return None
+
+    def _remove_all_but(self, kept: Container[str]) -> None:
+        """And the folders that are empty then: Deno takes the folder of a package for the package (seen with 2.9.8)."""
+        for path in self._files():
+            if path not in kept:
+                os.unlink(path)
+        for top in self.cache.folders:
+            for folder, _, _ in os.walk(top, topdown=False):
+                if folder != top:  # that is what workers are shown
+                    with suppress(OSError):  # it is not empty
+                        os.rmdir(folder)
 
     def _cache(self, roots: tuple[str, ...]) -> None:
         packages = self.packages
@@ -184,7 +220,7 @@ class Resolver:
         )
         try:
             most = self.packages.max_bytes
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most + 1, most + 1))
             said = self._followed(process)
         finally:
             if process.poll() is None:
@@ -224,24 +260,36 @@ class Resolver:
         name = package.rpartition("@")[0]
         return root if version is None else f"{name}@{version.partition('_')[0]}{path}"
 
-    def _check_size(self) -> None:
-        size = 0
+    def _files(self) -> dict[str, int]:
+        """Its files, with their sizes."""
+        found: dict[str, int] = {}
         for folder, _, files in os.walk(self.directory):
             for name in files:
+                path = os.path.join(folder, name)
                 with suppress(FileNotFoundError):  # it is being fetched
-                    size += os.lstat(os.path.join(folder, name)).st_size
-        if size > self.packages.max_bytes:
-            raise PackageError(
-                f"the cache of packages has {size} bytes, more than the {self.packages.max_bytes} that the application allows: it has "
-                "to remove the cache, or to raise `max_bytes`"
+                    found[path] = os.lstat(path).st_size
+        return found
+
+    def _check_size(self) -> None:
+        """Of a full cache, what is there can be imported: Deno writes to its databases for that as well."""
+        files = self._files()
+        size, folders = sum(files.values()), tuple(f"{folder}/" for folder in self.cache.folders)
+        if size > self.packages.max_bytes and any(
+            path.startswith(folders) for path in files.keys() - self._before.keys()
+        ):
+            raise _Full(
+                f"there is no room for this import: with it the cache of packages would have {size} bytes or more, and the application "
+                f"allows {self.packages.max_bytes}: it has to remove the cache (`gloveport prune`), or to raise `max_bytes`"
             )
 
     def _mark(self) -> bytes | None:
         """Changes when anything was fetched."""
-        try:
-            return hashlib.sha256((self.directory / _LOCK).read_bytes()).digest()
-        except OSError:
-            return b"" if self.packages.lock is not None else None
+        noted = b"" if self.packages.lock is not None else self._noted()
+        return None if noted is None else hashlib.sha256(noted).digest()
+
+
+class _Full(Exception):
+    """More than the cache may have."""
 
 
 _BUSY: Final = "the cache of packages is busy with what others import: try again"
