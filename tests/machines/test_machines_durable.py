@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from gloveport import Sandbox
+from tests.durable import need_dbos
 
 pytest.importorskip("pydantic_ai.workspaces")
 
 
 def dbos(folder, *fatal):
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'dbos>=3.4,<4'")
+    need_dbos()
     for number in (*fatal, "-"):
         done = subprocess.run(
             [sys.executable, Path(__file__).with_name("machine_dbos.py"), folder, number],

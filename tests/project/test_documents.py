@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.durable import need_dbos
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -66,7 +68,7 @@ def test_examples(page, machines, monkeypatch):
     if page.name == "machines-network.md":
         pytest.importorskip("cryptography")
     if page.name == "durable.md":
-        pytest.importorskip("dbos")
+        need_dbos()
     if page.name == "catalog.md":
         pytest.importorskip("mcp")
     if page.name == "typecheck.md":

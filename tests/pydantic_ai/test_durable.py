@@ -15,6 +15,7 @@ import pytest
 from pydantic_ai.durable_exec import BaseDurabilityCapability
 from pydantic_ai.exceptions import UserError
 from scripted import agent_of
+from tests.durable import need_dbos
 
 from gloveport.errors import StoreConflict
 from gloveport.integrations.pydantic_ai.durable import Attempt, outcome_of, recall
@@ -30,7 +31,7 @@ class Life:
     """What came of a workflow, and what really happened."""
 
     def __init__(self, folder: Path, scenario: str, *fatal: str) -> None:
-        pytest.importorskip("dbos", reason="needs DBOS: pip install 'dbos>=3.4,<4'")
+        need_dbos()
         for line in fatal:
             assert self._run(folder, scenario, line).returncode == 9, "it was to die"
         done = self._run(folder, scenario, "-")

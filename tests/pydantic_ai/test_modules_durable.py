@@ -14,6 +14,7 @@ import pytest
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models.test import TestModel
+from tests.durable import need_dbos
 
 from gloveport import TypeScriptSandboxSession
 from gloveport.pydantic_ai import TypeScriptSandbox
@@ -36,7 +37,7 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def dbos(folder: Path, *fatal: str) -> tuple[dict[str, Any], list[str]]:
-    pytest.importorskip("dbos", reason="needs DBOS: pip install 'dbos>=3.4,<4'")
+    need_dbos()
     for number in fatal:
         assert run("module_dbos.py", str(folder), json.dumps(CODES), number).returncode == 9, "it was to die"
     done = run("module_dbos.py", str(folder), json.dumps(CODES), "-")
