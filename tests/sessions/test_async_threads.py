@@ -67,6 +67,8 @@ async def test_a_timer_fires_while_a_tool_hangs(either):
     def t(i):
         if i == 2:
             release.wait(30)
+        if i == 3:
+            release.set()
         return i
 
     async with AsyncAgentSandbox({"t": t}, **either) as session:
@@ -75,24 +77,36 @@ async def test_a_timer_fires_while_a_tool_hangs(either):
             "const r = await Promise.race([slow, new Promise(r => setTimeout(() => r('timer'), 50))]);"
             "await t(3); return [r, await slow]"
         )
-        asyncio.get_running_loop().call_later(1, release.set)
         assert await session.run(code) == ["timer", 2]
+
+
+def reaching(last, hang=lambda: None):
+    """A tool, and what is set once it was called with `last`."""
+    reached, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def t(i):
+        if i == last:
+            loop.call_soon_threadsafe(reached.set)
+            hang()
+        return i
+
+    return t, reached
 
 
 @pytest.mark.parametrize("where", ["tool", "guest"])
 async def test_a_cancelled_run_is_rolled_back_wherever_it_is(either, where):
     """An inline guest computes in the tool's thread then: the loop can end it."""
     release = threading.Event()
-
-    def t(i):
-        if where == "tool" and i == 2:
-            release.wait(30)
-
+    t, reached = reaching(2, (lambda: release.wait(30)) if where == "tool" else (lambda: None))
     async with AsyncAgentSandbox({"t": t}, timeout=60, **either) as session:
         await session.run("globalThis.x = 1")
+        task = asyncio.create_task(session.run("x = 2;" + THREE_CALLS + ("for (;;);" if where == "guest" else "")))
+        await reached.wait()
+        await asyncio.sleep(0.3)
         began = time.monotonic()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(session.run("x = 2;" + THREE_CALLS + ("for (;;);" if where == "guest" else "")), 0.4)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         assert time.monotonic() - began < 20
         assert (await session.run("return x"), session.lost_runs) == (1, 1)
         release.set()
@@ -186,10 +200,11 @@ async def test_a_tool_that_would_end_the_process_pauses_the_session(either):
 
 
 async def test_a_closed_session_ends_its_run(either):
-    release = threading.Event()
-    async with AsyncAgentSandbox({"t": lambda i: i, "slow": lambda: release.wait(30)}, timeout=60, **either) as session:
+    t, reached = reaching(2)
+    async with AsyncAgentSandbox({"t": t}, timeout=60, **either) as session:
         task = asyncio.create_task(session.execute(THREE_CALLS + "for (;;);"))
-        await asyncio.sleep(0.5)
+        await reached.wait()
+        await asyncio.sleep(0.3)
         await session.close()
         assert (await asyncio.wait_for(task, 20)).error_type == "RunCancelled"
 
