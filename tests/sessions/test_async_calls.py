@@ -41,7 +41,9 @@ async def test_a_timer_fires_while_a_tool_waits(either):
 
     async def t(i):
         if i == 2:
-            await release.wait()
+            await asyncio.wait_for(release.wait(), 20)
+        if i == 3:
+            release.set()
         return i
 
     async with AsyncAgentSandbox({"t": t}, **either) as session:
@@ -50,7 +52,6 @@ async def test_a_timer_fires_while_a_tool_waits(either):
             "const r = await Promise.race([slow, new Promise(r => setTimeout(() => r('timer'), 50))]);"
             "await t(3); return [r, await slow]"
         )
-        asyncio.get_running_loop().call_later(1, release.set)
         assert await session.run(code) == ["timer", 2]
 
 

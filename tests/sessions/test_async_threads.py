@@ -66,7 +66,7 @@ async def test_a_timer_fires_while_a_tool_hangs(either):
 
     def t(i):
         if i == 2:
-            release.wait(30)
+            assert release.wait(20)
         if i == 3:
             release.set()
         return i

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final
 
 __all__ = ("TaskTrip", "in_own_context")
 
-_SOON: Final = 0.001
-"""Seconds between two looks at a trip that was due, but is not in a tool just now."""
+_LONGEST: Final = 3600.0
+"""Seconds that a caller sleeps without a look."""
 
 
 class TaskTrip:
@@ -28,6 +29,8 @@ class TaskTrip:
         self._news: asyncio.Future[None] = loop.create_future()
         self._calling = True
         self._due = due
+        self._until = 0.0
+        """Until when the caller sleeps at present."""
         self._turn = loop.time()
         """When other tasks had their turn."""
         self.taken_back = False
@@ -56,11 +59,13 @@ class TaskTrip:
         """A call begins: its time. The caller may take the run back after `patience` seconds."""
         now = self._loop.time()
         self._calling, self._due = True, now + patience
+        if self._due < self._until:  # a timer of the guest is due before a call was late so far
+            self._tell()
         return now
 
     def arrive(self) -> bool:
         """The call ended. False: the caller has taken the run back."""
-        self._calling = False
+        self._calling, self._due = False, math.inf
         return not self.taken_back
 
     def cancelled(self) -> bool:
@@ -78,7 +83,8 @@ class TaskTrip:
     async def wait(self) -> bool:
         """Until the run is over (true), or the run was taken back because a call is late (false)."""
         while not self._over:
-            timer = self._loop.call_at(max(self._due, self._loop.time() + _SOON), self._tell)
+            self._until = min(self._due, self._loop.time() + _LONGEST)
+            timer = self._loop.call_at(self._until, self._tell)
             try:
                 await self._news
             finally:

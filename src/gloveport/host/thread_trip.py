@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
 from typing import Any
 
-from .trip import SOON, Hold
+from .trip import Hold
 
 __all__ = ("Following", "ThreadTrip")
 
@@ -41,18 +40,22 @@ class ThreadTrip(Hold):
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
                 self.loop.call_soon_threadsafe(self._end, following, error)
 
+    def _wake(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self._tell)
+
     # ── on the caller's event loop ───────────────────────────────────────────────────────────────────────────────────
 
     async def wait(self) -> bool:
         """Until the thread gives the run back (true), or the run was taken back because a call is late (false)."""
         while not self.over:
-            timer = self.loop.call_later(max(SOON, self._due - time.monotonic()), self._tell)
+            timer = self.loop.call_later(self.patience(), self._tell)
             try:
                 await self._news
             finally:
                 timer.cancel()  # due after minutes: a run that is over must not be kept until then
                 self._news = self.loop.create_future()
-            if not self.over and self._due <= time.monotonic() and self.take_back():
+            if not self.over and self.late():
                 return False
         return True
 

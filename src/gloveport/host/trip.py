@@ -8,15 +8,16 @@ where it is. The caller waits for the outcome, or takes the run back when a tool
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ("SOON", "Hold", "Trip")
+__all__ = ("Hold", "Trip")
 
-SOON: Final = 0.001
-"""Seconds between two looks at a trip that was due, but is not in a tool just now."""
+_LONGEST: Final = 3600.0
+"""Seconds that a caller sleeps without a look."""
 
 
 class Hold:
@@ -25,7 +26,9 @@ class Hold:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calling = self._asking = False
-        self._due = time.monotonic()
+        self._due = math.inf
+        self._until = 0.0
+        """Until when the caller sleeps at present."""
         self.taken_back = False
         """The caller has the run again; the thread has a tool, nothing more."""
         self.interruption: BaseException | None = None
@@ -37,12 +40,19 @@ class Hold:
         """A call begins; the caller may take the run back from `due` on. False: the caller was interrupted."""
         with self._lock:
             self._due, self._calling = due, self.interruption is None
-            return self._calling
+            calling, sooner = self._calling, due < self._until
+        if sooner:  # a timer of the guest is due before a call was late so far
+            self._wake()
+        return calling
+
+    def _wake(self) -> None:
+        """Have the caller look again for how long to wait."""
+        raise NotImplementedError
 
     def arrive(self) -> bool:
         """The call ended. False: the caller has taken the run back."""
         with self._lock:
-            self._calling = False
+            self._calling, self._due = False, math.inf
             return not self.taken_back
 
     def ask(self, perform: Callable[[Any], Any], command: Any) -> Any:
@@ -60,6 +70,17 @@ class Hold:
         return answer
 
     # ── in the caller's thread ───────────────────────────────────────────────────────────────────────────────────────
+
+    def patience(self) -> float:
+        """Seconds that the caller may sleep now; `_wake` is called if that turns out to be too long."""
+        with self._lock:
+            now = time.monotonic()
+            self._until = min(self._due, now + _LONGEST)
+            return max(0.0, self._until - now)
+
+    def late(self) -> bool:
+        """Have the run in this thread again, if it was due, and a tool has the other one."""
+        return self._due <= time.monotonic() and self.take_back()
 
     def take_back(self) -> bool:
         """Have the run in this thread again, if a tool has the other one."""
@@ -83,8 +104,8 @@ class Trip(Hold):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ended = threading.Lock()
-        self._ended.acquire()
+        self._news = threading.Lock()
+        self._news.acquire()
         self._over = False
         self._value: Any = None
         self._error: BaseException | None = None
@@ -95,14 +116,18 @@ class Trip(Hold):
         """The run is over."""
         if not self.taken_back:
             self._value, self._error, self._over = value, error, True
-            self._ended.release()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._news.locked():
+            self._news.release()
 
     # ── in the caller's thread ───────────────────────────────────────────────────────────────────────────────────────
 
     def wait(self) -> bool:
         """Until the run is over (true), or the run was taken back because a call is late (false)."""
-        while not self._ended.acquire(timeout=min(threading.TIMEOUT_MAX, max(SOON, self._due - time.monotonic()))):
-            if self._due <= time.monotonic() and self.take_back():
+        while not self._over:
+            if not self._news.acquire(timeout=self.patience()) and self.late():
                 return False
         return True
 
@@ -110,7 +135,7 @@ class Trip(Hold):
         """What came of the run, once it is over; waits for that however often it is interrupted."""
         while not self._over:
             try:
-                self._ended.acquire()
+                self._news.acquire()
             except BaseException:  # noqa: S112  (one interruption is being reported already)
                 continue
         if self._error is not None:
