@@ -28,7 +28,7 @@ const OK = 0;
 const ANSWER = 0x41;
 const DONE = 0, DRAIN = 1, TURN = 2, TELL = 3;
 const PART_BYTES = 1 << 13;
-const OPENINGS = 4, WARM_RUNS = 30, PLAIN_RUNS = 500;
+const OPENINGS = 4, WARM_RUNS = 120, PLAIN_RUNS = 500;
 const REHEARSED = "__gloveport_tool";
 const PROMPT_LINES = 8, PATIENCE = 1;
 const SPOKEN = /^\{"t":"(?:call|done|fail)"/;
