@@ -79,14 +79,10 @@ class Hold:
             return max(0.0, self._until - now)
 
     def late(self) -> bool:
-        """Have the run in this thread again, if it was due, and a tool has the other one."""
-        return self._due <= time.monotonic() and self.take_back()
-
-    def take_back(self) -> bool:
-        """Have the run in this thread again, if a tool has the other one."""
+        """Have the run in this thread again, if a tool has the other one and is late."""
         with self._lock:
-            self.taken_back = self._calling
-            return self._calling
+            self.taken_back = self._calling and self._due <= time.monotonic()
+            return self.taken_back
 
     def interrupt(self, error: BaseException, abort: Callable[[], None]) -> bool:
         """Take the run back, or (false) have the other thread end it with `error`; `abort` stops the guest."""
