@@ -186,7 +186,8 @@ def test_it_outlives_its_gateway(networked, url, gateway):
     assert curl(networked, url).stdout == "reached"
     networked.pause()
     end(gateway.ask(Command("status"), start=True).pid)
-    assert curl(networked, url).stdout == "reached"
+    done = curl(networked, url)
+    assert done.stdout == "reached", done
 
 
 def test_the_gateway_is_nobodys(networked, url, gateway):
