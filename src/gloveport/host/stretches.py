@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import time
 from collections.abc import Generator
 from typing import Any
@@ -84,14 +83,10 @@ class Stretches(TaskCalls):
         """Make the call in this thread. Nothing: the run was taken back meanwhile, or is to end. `Await`: what was called has to be
         awaited."""
         began = time.monotonic()
-        if not trip.depart(began + self.patience(timeout)):
+        made = trip.call(prepared.invoke, began + self.patience(timeout))
+        if made is None:
             return None
-        value, error = None, None
-        try:
-            value = contextvars.copy_context().run(prepared.invoke)
-        except BaseException as raised:
-            error = raised
-        ours = trip.arrive()
+        value, error, ours = made
         if not ours or asyncio.iscoroutine(value):
             self.arrived_elsewhere(trip.loop, prepared, value, error)
             return Await(timeout) if ours else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import time
 from collections.abc import Callable, Generator
 from typing import Any
@@ -107,14 +106,11 @@ class SyncDriver(ThreadCalls):
     def _call_here(self, trip: Trip, prepared: Prepared, timeout: float) -> Awaited | None:
         """Make the call in this thread. Nothing: the run was taken back meanwhile, or is to end."""
         began = time.monotonic()
-        if not trip.depart(began + self.patience(timeout)):
+        made = trip.call(prepared.invoke, began + self.patience(timeout))
+        if made is None:
             return None
-        value, error = None, None
-        try:
-            value = contextvars.copy_context().run(prepared.invoke)
-        except BaseException as raised:
-            error = raised
-        if not trip.arrive():
+        value, error, ours = made
+        if not ours:
             self.inbox.put((prepared, value, error))
             return None
         self.finish(prepared, value, error)

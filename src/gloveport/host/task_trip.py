@@ -11,12 +11,11 @@ import asyncio
 import contextvars
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Final
+from typing import Any
+
+from .trip import LONGEST
 
 __all__ = ("TaskTrip", "in_own_context")
-
-_LONGEST: Final = 3600.0
-"""Seconds that a caller sleeps without a look."""
 
 
 class TaskTrip:
@@ -83,7 +82,7 @@ class TaskTrip:
     async def wait(self) -> bool:
         """Until the run is over (true), or the run was taken back because a call is late (false)."""
         while not self._over:
-            self._until = min(self._due, self._loop.time() + _LONGEST)
+            self._until = min(self._due, self._loop.time() + LONGEST)
             timer = self._loop.call_at(self._until, self._tell)
             try:
                 await self._news

@@ -8,15 +8,16 @@ where it is. The caller waits for the outcome, or takes the run back when a tool
 
 from __future__ import annotations
 
+import contextvars
 import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ("Hold", "Trip")
+__all__ = ("LONGEST", "Hold", "Trip")
 
-_LONGEST: Final = 3600.0
+LONGEST: Final = 3600.0
 """Seconds that a caller sleeps without a look."""
 
 
@@ -55,6 +56,18 @@ class Hold:
             self._calling, self._due = False, math.inf
             return not self.taken_back
 
+    def call(self, function: Callable[[], Any], due: float) -> tuple[Any, BaseException | None, bool] | None:
+        """Make a call in this thread, as `depart` and `arrive` say: its value, its error, and whether the run is still here. Nothing:
+        the caller was interrupted."""
+        if not self.depart(due):
+            return None
+        value, error = None, None
+        try:
+            value = contextvars.copy_context().run(function)
+        except BaseException as raised:
+            error = raised
+        return value, error, self.arrive()
+
     def ask(self, perform: Callable[[Any], Any], command: Any) -> Any:
         """What the guest answers. Raises what the caller was interrupted with, which may stop the guest only in here: one that
         is stopped when the run is over would be missing in the next one."""
@@ -75,7 +88,7 @@ class Hold:
         """Seconds that the caller may sleep now; `_wake` is called if that turns out to be too long."""
         with self._lock:
             now = time.monotonic()
-            self._until = min(self._due, now + _LONGEST)
+            self._until = min(self._due, now + LONGEST)
             return max(0.0, self._until - now)
 
     def late(self) -> bool:
